@@ -135,7 +135,7 @@ class Director : public ControlActor {
   void open_join_port();
   void close_join_port();
 
-  void begin(const Epoch& epoch, const StatePlan& state);
+  void begin(const StartEpoch& order);
   std::string origin_of(std::int64_t step, bool from_memory) const;
   template <typename Order>
   void order_all(const Order& order);

@@ -126,10 +126,11 @@ void Director::perform(const StartEpoch& effect) {
   replicas_.clear();
   const RunSpec::Mesh mesh = effect.epoch.shape.mesh;
   measured_.assign(static_cast<std::size_t>(mesh.dp), {});
-  begin(effect.epoch, effect.state);
+  begin(effect);
 }
 
-void Director::begin(const Epoch& epoch, const StatePlan& state) {
+void Director::begin(const StartEpoch& order) {
+  const auto& [epoch, state, saves_only] = order;
   const auto self = caf::actor_cast<caf::actor>(this);
   std::vector<RankHandle> members;
   for (const auto& [rank, member] : epoch.members)
@@ -155,7 +156,8 @@ void Director::begin(const Epoch& epoch, const StatePlan& state) {
                           .checkpoint = own ? checkpoint_path(context_.spec, state.step)
                                             : context_.spec.checkpoint.resume,
                           .weights_only = !anew && context_.spec.checkpoint.weights_only,
-                          .sample_origin = context_.sample_origin}},
+                          .sample_origin = context_.sample_origin,
+                          .saves_only = saves_only}},
       .replicas = replicas_,
       .leaving = {}};
   for (int i = epoch.num_ranks(); i < epoch.members.size(); ++i)

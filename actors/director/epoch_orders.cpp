@@ -121,7 +121,8 @@ BeginEpoch EpochOrders::begin_of(int member) const {
                           .kept = whole.state.kept},
                 .checkpoint = whole.checkpoint,
                 .weights_only = whole.weights_only,
-                .sample_origin = whole.sample_origin}};
+                .sample_origin = whole.sample_origin,
+                .saves_only = whole.saves_only}};
   if (member >= shape.num_ranks()) return order;  // it only gives its state away and has no plan
   for (const int source : {neighbour_of(shape, member, -1), member})
     if (std::ranges::binary_search(whole.state.copied, source))

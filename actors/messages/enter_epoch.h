@@ -14,6 +14,7 @@ struct EpochStart {
   std::string checkpoint;     ///< directory to load from, if not from memory; empty: fresh weights
   bool weights_only = false;  ///< the checkpoint gives no moments: they begin at zero
   std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
+  bool saves_only = false;         ///< no step follows: what the ranks hold is saved
   std::uint64_t digest = 0;        ///< digest of the assembly that every rank must derive
   CoreUse cores;                   ///< how each rank uses this machine's cores
 };

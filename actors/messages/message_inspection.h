@@ -37,8 +37,8 @@ TROUPE_INSPECT(Halted, x.epoch, x.incarnation, x.address, x.inventory)
 TROUPE_INSPECT(Peers, x.epoch, x.members)
 TROUPE_INSPECT(Moves, x.epoch, x.moves)
 TROUPE_INSPECT(CoreUse, x.pin, x.spin)
-TROUPE_INSPECT(EpochStart, x.state, x.checkpoint, x.weights_only, x.sample_origin, x.digest,
-               x.cores)
+TROUPE_INSPECT(EpochStart, x.state, x.checkpoint, x.weights_only, x.sample_origin, x.saves_only,
+               x.digest, x.cores)
 TROUPE_INSPECT(BeginEpoch, x.epoch, x.start)
 TROUPE_INSPECT(WarmUp, x.order, x.rank, x.any_rank, x.shape)
 TROUPE_INSPECT(Warm, x.order, x.incarnation, x.rank)

@@ -65,6 +65,7 @@ struct ReportWentBack {
 struct StartEpoch {
   Epoch epoch;
   StatePlan state;
+  bool saves_only = false;  ///< the run has failed: its state is saved, and nothing is computed
 };
 /// All ranks have reached the epoch.
 struct ReportEpoch {

@@ -72,7 +72,7 @@ void DirectorProtocol::begin_if_complete() {
   ready_.begin(epoch_.shape.mesh.dp);
   move_s_ = 0;
   ++timer_;  // the gathering's deadline no longer counts
-  emit(StartEpoch{.epoch = epoch_, .state = state});
+  emit(StartEpoch{.epoch = epoch_, .state = state, .saves_only = end_.failure().has_value()});
 }
 
 /// Takes up the state of an epoch; steps after it that were committed are computed again.

@@ -1,7 +1,9 @@
 #include "actors/worker/rank_epoch.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
+#include <system_error>
 #include <utility>
 
 #include "tensor/error.h"
@@ -20,11 +22,21 @@ stages::FeedSpec feed_spec(const RunSpec& spec, const ClusterShape& shape) {
           .vocab_size = spec.model.vocab_size};
 }
 
+/// The name of a token file for people: a run's workers open it by a link to the launcher's
+/// descriptor of it.
+std::string own_name(const std::string& path) {
+  const std::string file = stages::is_indexed_dataset(path) ? stages::bin_path(path) : path;
+  std::error_code code;
+  const auto own = std::filesystem::canonical(file, code);
+  return code ? file : own.string();
+}
+
 std::unique_ptr<stages::DataFeed> open_feed(const std::vector<RunSpec::Data::Source>& sources,
                                             const stages::FeedSpec& spec) {
   std::vector<stages::FeedSource> files;
   for (const auto& source : sources)
-    files.push_back({.tokens = stages::TokenFile::open(source.tokens), .weight = source.weight});
+    files.push_back({.tokens = stages::TokenFile::open(source.tokens, own_name(source.tokens)),
+                     .weight = source.weight});
   return std::make_unique<stages::DataFeed>(std::move(files), spec);
 }
 
@@ -71,7 +83,7 @@ std::shared_ptr<StageState> make_state(const stages::StageSpec& stage, tensor::D
   return state;
 }
 
-void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin,
+void add_runners(RankEpoch& now, const RunSpec& spec, const EpochStart& start,
                  transport::Channel& channel, tensor::Device& device) {
   number_parameters(now, spec);
   const ClusterShape& shape = now.epoch.shape;
@@ -83,7 +95,8 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
   // The bounds of documents are needed by every stage, the tokens at the ends of the model alone.
   const bool needs = reads_tokens(program) || spec.batch.documents != stages::Documents::joined;
   if (shares && needs) now.tokens.emplace(device, *now.shard_forwards);
-  const bool opens = !spec.data.first_shard_reads || (now.part.place.shard == 0 && needs);
+  const bool opens =
+      !start.saves_only && (!spec.data.first_shard_reads || (now.part.place.shard == 0 && needs));
   const auto data = [&](const stages::DataFeed* feed) {
     return StepTokens::Source{.feed = feed,
                               .broadcast = now.tokens ? &*now.tokens : nullptr,
@@ -95,7 +108,7 @@ void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin
   };
   stages::FeedSpec train = feed_spec(spec, shape);
   train.shuffle = spec.data.shuffle;
-  train.origin = sample_origin;
+  train.origin = start.sample_origin;
   if (opens) now.feed = open_feed(spec.data.sources, train);
   StepTokens::Source trained = data(now.feed.get());
   if (tells_sources_apart(now.part, program, spec))

@@ -67,9 +67,10 @@ std::shared_ptr<StageState> make_state(const stages::StageSpec& stage, tensor::D
 /// The bytes of the slots of each edge from another rank to `rank`, the largest first.
 std::vector<std::size_t> slots_of(const RankAssembly& part, int rank);
 
-/// Adds a rank's data feeds and plan runners to an epoch whose stage and groups are already set.
-/// `device` is the stage's.
-void add_runners(RankEpoch& now, const RunSpec& spec, std::int64_t sample_origin,
+/// Adds a rank's data feeds and plan runners to an epoch whose stage and groups are already set. An
+/// epoch that only saves has no feeds: it must begin even if their files are what the run failed
+/// at. `device` is the stage's.
+void add_runners(RankEpoch& now, const RunSpec& spec, const EpochStart& start,
                  transport::Channel& channel, tensor::Device& device);
 
 }  // namespace troupe::actors

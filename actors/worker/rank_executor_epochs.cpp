@@ -175,7 +175,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
   make_groups(*now);
   ready.difference = compare_replicas(*now);
   now->data_parallel->share_weights();  // of slices that were moved or loaded
-  add_runners(*now, spec_, order.start.sample_origin, node_->channel(), *device_);
+  add_runners(*now, spec_, order.start, node_->channel(), *device_);
   if (now->copies) copy_first_state(*now, order.start.state.copied);
   ready.parameters = now->parameters;
   {

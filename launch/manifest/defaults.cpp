@@ -87,7 +87,7 @@ constexpr std::array kOtherKeys{
         text,
         "\"every-shard\"",
         "",
-        "Which shards of a stage open the token files: each, as a file that is mapped costs "
+        "Which shards of a stage open the token files: each, as to read a file again costs "
         "nothing; or the first alone, which sends the others the tokens of each step, where they "
         "cannot see the files",
         {},

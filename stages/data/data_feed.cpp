@@ -68,6 +68,10 @@ std::int64_t DataFeed::num_samples() const {
   return samples;
 }
 
+const TokenFile& DataFeed::tokens_of(int source) const {
+  return *sources_[static_cast<std::size_t>(source)].tokens;
+}
+
 Sample DataFeed::blank() const {
   const std::int64_t rows = spec_.documents == Documents::joined ? spec_.seq_len : 1;
   return {.begin = 0, .targets = rows, .masked = rows};
@@ -78,6 +82,7 @@ Sample DataFeed::sample(std::int64_t step, std::int64_t n) const {
   if (spec_.once && position >= num_samples()) return blank();
   const auto [source, number] = mixture_[position];
   const SampleTable& samples = sources_[static_cast<std::size_t>(source)].samples;
+  if (spec_.documents != Documents::joined) tokens_of(source).refuse_if_cut();
   std::int64_t place = number % samples.size();
   // A seed for each source: two of one size, such as the two languages of a corpus, would otherwise
   // have the same order.
@@ -91,7 +96,7 @@ Sample DataFeed::sample(std::int64_t step, std::int64_t n) const {
 
 void DataFeed::read(const Sample& sample, std::span<std::int32_t> ids,
                     std::span<std::int32_t> targets) const {
-  const TokenFile& tokens = *sources_[static_cast<std::size_t>(sample.source)].tokens;
+  const TokenFile& tokens = tokens_of(sample.source);
   tokens.read(sample.begin, ids);
   tokens.read(sample.begin + 1, targets);
   check_ids(tokens, sample.begin, ids, spec_.vocab_size);
@@ -100,6 +105,7 @@ void DataFeed::read(const Sample& sample, std::span<std::int32_t> ids,
     std::ranges::fill(targets, tensor::kNoTarget);
     return;
   }
+  if (tokens.num_masked() > 0) tokens.refuse_if_cut();
   const std::int64_t first = sample.begin + 1;
   for_each_masked(tokens, {first, first + sample.targets}, [&](const TokenSpan& span) {
     std::ranges::fill(targets.subspan(static_cast<std::size_t>(span.begin - first),

@@ -51,7 +51,8 @@ class DataFeed {
   int num_sources() const;
   /// Samples of all sources.
   std::int64_t num_samples() const;
-  /// The n-th sample of a step, 0 <= n < G.
+  /// The n-th sample of a step, 0 <= n < G. Throws Error{data} if samples are documents and their
+  /// file was cut.
   Sample sample(std::int64_t step, std::int64_t n) const;
   /// Calls use(sample, row) for each sample of a microbatch of whole samples, with its first row:
   /// replica d takes the d-th contiguous G/D of the step's, its microbatch j the j-th contiguous
@@ -62,8 +63,8 @@ class DataFeed {
     for (std::int64_t i = 0; i < spec_.micro; ++i) use(sample(step, first + i), i * spec_.seq_len);
   }
   /// Fills a sample's ids and targets, sample.targets of each; masked targets become
-  /// tensor::kNoTarget. Throws Error{data} for a token that
-  /// is not below vocab_size.
+  /// tensor::kNoTarget. Throws Error{data} for a token that is not below vocab_size, and if the
+  /// file was cut.
   void read(const Sample& sample, std::span<std::int32_t> ids,
             std::span<std::int32_t> targets) const;
   /// Fills ids and targets, each [micro * seq_len], with the samples of for_each_sample(). Throws
@@ -73,6 +74,7 @@ class DataFeed {
 
  private:
   struct Source;
+  const TokenFile& tokens_of(int source) const;
   /// What stands where no sample is: as few rows as the layout allows.
   Sample blank() const;
 

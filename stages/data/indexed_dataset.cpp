@@ -180,17 +180,19 @@ DatasetIndex read_dataset_index(const std::string& path) {
 }
 
 DatasetDocuments::DatasetDocuments(const std::string& path)
-    : index_(read_dataset_index(path)), file_(MappedFile::open(idx_path(path))) {
+    : index_(read_dataset_index(path)),
+      file_(InputFile::open(idx_path(path))),
+      mapped_(MappedFile::map(file_)) {
   // Another file may have taken the place of the one that was checked a moment ago.
   const auto bytes = static_cast<std::int64_t>(kIdxHeadBytes) + 12 * index_.num_sequences +
                      8 * (index_.num_documents + 1);
-  if (std::ssize(file_.bytes()) != bytes)
+  if (std::ssize(mapped_.bytes()) != bytes)
     throw Error(ErrorKind::data, idx_path(path) + ": changed while it was opened");
 }
 
 std::int64_t DatasetDocuments::number_at(std::int64_t byte) const {
   std::int64_t number = 0;
-  std::memcpy(&number, file_.bytes().data() + byte, sizeof number);
+  std::memcpy(&number, mapped_.bytes().data() + byte, sizeof number);
   return number;
 }
 

@@ -6,6 +6,7 @@
 
 #include "stages/data/corpus_encoder.h"
 #include "stages/data/token_width.h"
+#include "stages/storage/input_file.h"
 #include "stages/storage/mapped_file.h"
 
 namespace troupe::stages {
@@ -42,6 +43,8 @@ class DatasetDocuments {
   /// Reads and checks the index as read_dataset_index() does.
   explicit DatasetDocuments(const std::string& path);
   const DatasetIndex& index() const { return index_; }
+  /// Throws Error{data} if the .idx has become shorter.
+  void refuse_if_cut() const { file_.refuse_if_cut(); }
   /// The first token of a document; the number of tokens for i = index().num_documents.
   std::int64_t begin(std::int64_t i) const;
 
@@ -49,7 +52,8 @@ class DatasetDocuments {
   std::int64_t number_at(std::int64_t byte) const;
 
   DatasetIndex index_;
-  MappedFile file_;
+  InputFile file_;
+  MappedFile mapped_;
 };
 
 /// Turns files into a Megatron dataset <prefix>.bin and <prefix>.idx (16-bit ids for a vocabulary

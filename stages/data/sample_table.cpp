@@ -20,7 +20,10 @@ SampleTable::SampleTable(const TokenFile& tokens, std::int64_t seq_len, Document
     return;
   }
   for (std::int64_t d = 0; d < tokens.num_documents(); ++d) {
-    if (d % kStride == 0) before_.push_back(size_);
+    if (d % kStride == 0) {
+      tokens.refuse_if_cut();
+      before_.push_back(size_);
+    }
     size_ += samples_of(d);
   }
 }

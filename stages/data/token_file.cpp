@@ -1,26 +1,45 @@
 #include "stages/data/token_file.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "stages/data/indexed_dataset.h"
 #include "stages/data/token_cache.h"
+#include "stages/storage/input_file.h"
 #include "stages/storage/mapped_file.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
 namespace {
 
-/// Token ids that begin at byte 0 of a file.
-class MappedTokens : public TokenFile {
+/// What tells a person that a file in use has changed. A run's workers name its files by links.
+template <typename Read>
+void read_in_use(const std::string& name, const Read& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    throw Error(ErrorKind::data, fmt::format("{}: cannot be read any more, was it replaced or cut "
+                                             "while it was in use? {}",
+                                             name, error.what()));
+  }
+}
+
+/// Token ids that begin at byte 0 of a file. They are read, not mapped: if the file is cut, an
+/// access to a page that it has lost would end the process, and with it what a run has trained.
+class StoredTokens : public TokenFile {
  public:
-  MappedTokens(const std::string& path, std::string name, TokenWidth width, std::int64_t num_tokens)
+  StoredTokens(const std::string& path, std::string name, TokenWidth width, std::int64_t num_tokens)
       : name_(std::move(name)),
-        file_(MappedFile::open(path)),
+        file_(InputFile::open(path)),
         width_(width),
         num_tokens_(num_tokens) {
     // The header was read from the file of this name a moment ago; another one may have replaced it
     // since.
-    if (file_.bytes().size() < ids_bytes())
+    if (file_.size() < ids_bytes())
       throw Error(ErrorKind::data, path + ": changed while it was opened");
   }
 
@@ -29,30 +48,40 @@ class MappedTokens : public TokenFile {
 
   void read(std::int64_t begin, std::span<std::int32_t> out) const override {
     TROUPE_ASSERT(begin >= 0 && begin <= num_tokens_ - static_cast<std::int64_t>(out.size()));
-    unpack_ids(file_.bytes().data() + static_cast<std::size_t>(begin) * bytes_of(width_), width_,
-               out);
+    std::array<std::byte, 16384> packed;  // on the stack, since a step allocates nothing
+    const std::size_t most = packed.size() / bytes_of(width_);
+    auto at = static_cast<std::uint64_t>(begin) * bytes_of(width_);
+    while (!out.empty()) {
+      const auto ids = out.first(std::min(most, out.size()));
+      const auto bytes = std::span(packed).first(ids.size() * bytes_of(width_));
+      read_in_use(name_, [&] { file_.read(at, bytes); });
+      unpack_ids(packed.data(), width_, ids);
+      at += bytes.size();
+      out = out.subspan(ids.size());
+    }
   }
 
  protected:
   std::size_t ids_bytes() const { return static_cast<std::size_t>(num_tokens_) * bytes_of(width_); }
-  std::span<const std::byte> bytes() const { return file_.bytes(); }
+  const InputFile& file() const { return file_; }
 
  private:
   std::string name_;
-  MappedFile file_;
+  InputFile file_;
   TokenWidth width_;
   std::int64_t num_tokens_;
 };
 
 /// A token cache: the ends of its documents follow the ids, then the masked spans.
-class CachedTokens final : public MappedTokens {
+class CachedTokens final : public StoredTokens {
  public:
   CachedTokens(const std::string& path, std::string name, const TokenCacheTrailer& trailer)
-      : MappedTokens(path, std::move(name), trailer.width, trailer.num_tokens),
+      : StoredTokens(path, std::move(name), trailer.width, trailer.num_tokens),
+        mapped_(MappedFile::map(file())),
         num_documents_(trailer.num_documents),
         num_masked_(trailer.num_masked) {
     const auto numbers = static_cast<std::size_t>(num_documents_ + 2 * num_masked_);
-    if (bytes().size() - ids_bytes() < numbers * sizeof(std::int64_t))
+    if (mapped_.bytes().size() - ids_bytes() < numbers * sizeof(std::int64_t))
       throw Error(ErrorKind::data, path + ": changed while it was opened");
     const auto refuse = [&path](const char* why) {
       throw Error(ErrorKind::data, path + ": not a token file: " + why);
@@ -69,6 +98,9 @@ class CachedTokens final : public MappedTokens {
     }
   }
 
+  void refuse_if_cut() const override {
+    read_in_use(name(), [this] { file().refuse_if_cut(); });
+  }
   std::int64_t num_documents() const override { return num_documents_; }
   std::int64_t document_begin(std::int64_t i) const override {
     return i == 0 ? 0 : number_at(i - 1);
@@ -86,22 +118,26 @@ class CachedTokens final : public MappedTokens {
   std::int64_t number_at(std::int64_t i) const {
     std::int64_t number = 0;
     const std::size_t at = ids_bytes() + static_cast<std::size_t>(i) * sizeof number;
-    std::memcpy(&number, bytes().data() + at, sizeof number);
+    std::memcpy(&number, mapped_.bytes().data() + at, sizeof number);
     return number;
   }
 
+  MappedFile mapped_;  // for the numbers: documents and spans are looked up too often for reads
   std::int64_t num_documents_;
   std::int64_t num_masked_;
 };
 
 /// The .bin of a dataset, whose documents its .idx has.
-class DatasetTokens final : public MappedTokens {
+class DatasetTokens final : public StoredTokens {
  public:
   DatasetTokens(const std::string& path, std::string name, DatasetDocuments documents)
-      : MappedTokens(bin_path(path), std::move(name), documents.index().width,
+      : StoredTokens(bin_path(path), std::move(name), documents.index().width,
                      documents.index().num_tokens),
         documents_(std::move(documents)) {}
 
+  void refuse_if_cut() const override {
+    read_in_use(name(), [this] { documents_.refuse_if_cut(); });
+  }
   std::int64_t num_documents() const override { return documents_.index().num_documents; }
   std::int64_t document_begin(std::int64_t i) const override { return documents_.begin(i); }
 

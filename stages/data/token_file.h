@@ -14,8 +14,8 @@ struct TokenSpan {
   bool operator==(const TokenSpan&) const = default;
 };
 
-/// One stream of token ids in a memory-mapped file, and where its documents begin. Const calls may
-/// run in any thread and allocate nothing.
+/// One stream of token ids in a file, and where its documents begin. Const calls may run in any
+/// thread and allocate nothing.
 class TokenFile {
  public:
   /// Opens a file made by prepare_tokens, or a Megatron dataset by the name of its .bin or by the
@@ -30,7 +30,12 @@ class TokenFile {
   virtual const std::string& name() const = 0;
   virtual std::int64_t num_tokens() const = 0;
   /// out[i] = token begin + i, as the file has it. The caller keeps the range within num_tokens().
+  /// Throws Error{data} if the file no longer has them.
   virtual void read(std::int64_t begin, std::span<std::int32_t> out) const = 0;
+  /// Throws Error{data} if the file that holds documents and masked spans has become shorter.
+  /// Called before these are looked up, since they are mapped: what a file has lost ends a process
+  /// that looks there.
+  virtual void refuse_if_cut() const {}
   virtual std::int64_t num_documents() const = 0;
   /// The first token of a document, counted from 0; num_tokens() for i = num_documents().
   virtual std::int64_t document_begin(std::int64_t i) const = 0;

@@ -66,6 +66,14 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
   }
 }
 
+void InputFile::refuse_if_cut() const {
+  struct stat status {};
+  if (::fstat(fd_, &status) != 0) fail(path_, "examine", errno);
+  if (static_cast<std::uint64_t>(status.st_size) < size_)
+    throw Error(ErrorKind::data, fmt::format("{}: {} bytes, but {} when it was opened",
+                                             path_.string(), status.st_size, size_));
+}
+
 bool file_exists(const std::filesystem::path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);

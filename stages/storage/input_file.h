@@ -24,6 +24,8 @@ class InputFile {
   int descriptor() const { return fd_; }
   /// Fills `out` from byte `offset`; a file that ends before is an error.
   void read(std::uint64_t offset, std::span<std::byte> out) const;
+  /// Refuses a file that has become shorter than size().
+  void refuse_if_cut() const;
 
  private:
   InputFile(std::filesystem::path path, int fd, std::uint64_t size);

@@ -13,12 +13,15 @@
 namespace troupe::stages {
 
 MappedFile MappedFile::open(const std::filesystem::path& path) {
-  const InputFile file = InputFile::open(path);
+  return map(InputFile::open(path));
+}
+
+MappedFile MappedFile::map(const InputFile& file) {
   if (file.size() == 0) return MappedFile({});  // mmap refuses a length of zero
   void* data = ::mmap(nullptr, file.size(), PROT_READ, MAP_SHARED, file.descriptor(), 0);
   if (data == MAP_FAILED)
     throw Error(ErrorKind::data,
-                fmt::format("{}: cannot map: {}", path.string(), std::strerror(errno)));
+                fmt::format("{}: cannot map: {}", file.path().string(), std::strerror(errno)));
   return MappedFile({static_cast<const std::byte*>(data), file.size()});
 }
 

@@ -1,6 +1,9 @@
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "stages/data/data_feed.h"
 #include "stages/data/token_cache.h"
 #include "stages/data/token_file.h"
 #include "stages/data/token_scan.h"
@@ -40,6 +43,26 @@ std::string text_of(const std::string& path) {
 }  // namespace
 
 BOOST_FIXTURE_TEST_SUITE(chat_tokens, Fixture)
+
+BOOST_AUTO_TEST_CASE(a_cache_that_is_cut_while_it_is_open_is_an_error_and_no_signal) {
+  const std::string lines =
+      dir.write("chat.jsonl", "{\"prompt\": \"2+2=\", \"response\": \"4\"}\n");
+  const std::string path = prepare_tokens({.files = {lines}, .loss_on = LossOn::response}, cache);
+  for (const Documents documents : {Documents::joined, Documents::padded}) {
+    const DataFeed feed(TokenFile::open(path),
+                        {.documents = documents, .seq_len = 4, .vocab_size = 256});
+    const Sample sample = feed.sample(0, 0);
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(sample.targets)), targets = ids;
+    feed.read(sample, ids, targets);
+    const std::string whole = test::content_of(path);
+    std::filesystem::resize_file(path, 10);  // the ids are left
+    expect_error(ErrorKind::data, {path, "cut while it was in use"},
+                 [&] { feed.read(sample, ids, targets); });
+    if (documents != Documents::joined)
+      expect_error(ErrorKind::data, {path}, [&] { feed.sample(0, 0); });
+    std::ofstream(path) << whole;
+  }
+}
 
 BOOST_AUTO_TEST_CASE(a_cache_knows_where_prompts_end) {
   const std::string lines = dir.write("chat.jsonl",

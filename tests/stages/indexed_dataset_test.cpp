@@ -110,6 +110,22 @@ BOOST_AUTO_TEST_CASE(a_half_or_empty_dataset_is_refused) {
   expect_error(ErrorKind::data, {"set.bin", "empty"}, [&] { TokenFile::open(prefix); });
 }
 
+BOOST_AUTO_TEST_CASE(a_dataset_that_is_cut_while_it_is_open_is_an_error_and_no_signal) {
+  write(idx(8, {50000, 50000}, {0, 100000}, {0, 1, 2}), raw(std::vector<std::uint16_t>(100000, 7)));
+  const auto file = TokenFile::open(prefix);
+  file->refuse_if_cut();
+  std::filesystem::resize_file(prefix + ".bin", 3);
+  std::vector<std::int32_t> ids(1);
+  file->read(0, ids);
+  BOOST_TEST(ids[0] == 7);
+  ids.resize(50000);
+  expect_error(ErrorKind::data, {"set.bin", "cut while it was in use", "ends at byte 3"},
+               [&] { file->read(0, ids); });
+  file->refuse_if_cut();
+  std::filesystem::resize_file(prefix + ".idx", 40);
+  expect_error(ErrorKind::data, {"set.idx: 40 bytes"}, [&] { file->refuse_if_cut(); });
+}
+
 BOOST_AUTO_TEST_CASE(a_dataset_is_used_as_it_is_and_alone) {
   write(kSound, kSixteenBits);
   const std::string cache = (dir / "cache").string();

@@ -34,8 +34,9 @@ RunSpec run_of(int pp, int dp) {
 
 /// An epoch of all ranks and one member that leaves, which gives every rank its state.
 EnterEpoch whole_epoch(const RunSpec& spec) {
-  EnterEpoch whole{.epoch = {.run = 1, .number = 3, .shape = first_shape(spec), .members = {}},
-                   .start = {.state = {.step = 5, .from_memory = true}, .checkpoint = "c"}};
+  EnterEpoch whole{
+      .epoch = {.run = 1, .number = 3, .shape = first_shape(spec), .members = {}},
+      .start = {.state = {.step = 5, .from_memory = true}, .checkpoint = "c", .saves_only = true}};
   const int ranks = whole.epoch.num_ranks();
   for (int rank = 0; rank <= ranks; ++rank) whole.epoch.members.push_back(some_member(rank));
   for (int rank = 0; rank < ranks; ++rank) {
@@ -92,6 +93,7 @@ void check_orders(int pp, int dp) {
     BOOST_TEST((order.epoch.shape == whole.epoch.shape));
     BOOST_TEST(order.start.state.step == 5);
     BOOST_TEST(order.start.checkpoint == "c");
+    BOOST_TEST(order.start.saves_only);
     BOOST_TEST(order.start.state.moves.empty());
     const auto moves = moves_in(orders.moves_of(rank));
     BOOST_TEST(moves.size() == (rank == 1 ? 2u : 1u));

@@ -54,6 +54,7 @@ BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
                                               .checkpoint = "c",
                                               .weights_only = true,
                                               .sample_origin = -7,
+                                              .saves_only = true,
                                               .digest = 9}});
   BOOST_TEST(copy.epoch.number == 3u);
   BOOST_TEST((copy.epoch.shape == some_epoch().shape));
@@ -61,6 +62,7 @@ BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
   BOOST_TEST(copy.start.state.from_memory);
   BOOST_TEST(copy.start.weights_only);
   BOOST_TEST(copy.start.sample_origin == -7);
+  BOOST_TEST(copy.start.saves_only);
   BOOST_TEST(copy.start.digest == 9u);
   const std::vector<StateMove> some{{.unit = 2, .from = 1, .to = 0, .copy_of = 3, .part = 4}};
   const auto moves = round_trip(system, Moves{.epoch = 3, .moves = some});

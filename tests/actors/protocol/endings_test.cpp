@@ -95,8 +95,13 @@ BOOST_AUTO_TEST_CASE(an_error_of_data_or_of_the_director_ends_a_run_saved) {
                                                       .message = "text.bin is gone"})
                              : driver.on(DirectorFailed{.message = "no memory"});
     BOOST_TEST(!find<KillWorker>(failed));
-    const auto ready = recover(driver, failed, {{0, {.step = 1}}, {1, {.step = 1}}});
-    const Outcome outcome = end_saved(driver, ready, 1);
+    const OrderHalt* halt = find<OrderHalt>(failed);
+    BOOST_REQUIRE(halt);
+    driver.on(driver.halted(0, halt->epoch, {.step = 1}));
+    const auto begun = driver.on(driver.halted(1, halt->epoch, {.step = 1}));
+    BOOST_REQUIRE(find<StartEpoch>(begun));
+    BOOST_TEST(find<StartEpoch>(begun)->saves_only);
+    const Outcome outcome = end_saved(driver, driver.ready(), 1);
     BOOST_TEST(outcome.exit_code == (data ? 65 : 70));
     BOOST_TEST(outcome.reason.find(data ? "text.bin is gone" : "no memory") != std::string::npos);
   }
