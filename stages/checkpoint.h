@@ -78,7 +78,8 @@ std::filesystem::path unfinished_checkpoint(const std::filesystem::path& checkpo
 /// check_sharding accepts. `written`, if given, grows by the bytes of each region that is written.
 /// On a full disk older checkpoints of the run beside `dir` make room, but never the newest.
 /// Returns nothing, because finish_checkpoint finds the files. Throws Error{internal} with the path
-/// and the system's reason (disk full, although only one checkpoint is left).
+/// and the system's reason (disk full, although only one checkpoint is left), and NotFinite
+/// (checkpoint/finite_values.h) with a tensor that a reader would refuse.
 void write_checkpoint_part(const std::filesystem::path& dir, const Stage& stage,
                            const ModelConfig& model, const CheckpointPart& part,
                            std::atomic<std::uint64_t>* written = nullptr);

@@ -189,8 +189,11 @@ void ReplicaActor::add(const Saved& answer) {
   if (!saved_.add(index_of(answer.rank), answer)) return;
   ReplicaSaved all{
       .epoch = answer.epoch, .step = answer.step, .replica = context_.replica, .error = ""};
-  for (const Saved& saved : saved_.answers())
-    if (all.error.empty()) all.error = saved.error;
+  for (const Saved& saved : saved_.answers()) {
+    const bool is_worse = saved.for_good && !all.for_good;
+    if (all.error.empty() || is_worse) all.error = saved.error;
+    all.for_good |= saved.for_good;
+  }
   send(context_.director, Event{all});
 }
 

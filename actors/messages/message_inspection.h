@@ -68,7 +68,7 @@ TROUPE_INSPECT(Tapped, x.epoch, x.step, x.rank, x.to, x.backward, x.microbatch, 
 TROUPE_INSPECT(ParameterHistograms::Row, x.tensor, x.is_gradient, x.whole, x.elements, x.not_finite,
                x.min, x.max, x.sum, x.squares, x.bins, x.counts)
 TROUPE_INSPECT(ParameterHistograms, x.epoch, x.step, x.rank, x.rows)
-TROUPE_INSPECT(Saved, x.epoch, x.step, x.rank, x.error)
+TROUPE_INSPECT(Saved, x.epoch, x.step, x.rank, x.error, x.for_good)
 TROUPE_INSPECT(Evaluated, x.epoch, x.step, x.batch, x.rank, x.loss_sum, x.targets)
 TROUPE_INSPECT(Failed, x.epoch, x.incarnation, x.kind, x.message)
 TROUPE_INSPECT(Heartbeat::Link, x.to, x.queued)

@@ -157,7 +157,8 @@ struct Saved {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
   int rank = 0;
-  std::string error;  ///< why the part is not saved; empty: it is saved
+  std::string error;      ///< why the part is not saved; empty: it is saved
+  bool for_good = false;  ///< another attempt would fail in the same way
 };
 
 struct Evaluated {

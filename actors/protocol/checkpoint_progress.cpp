@@ -8,11 +8,14 @@ void CheckpointProgress::begin(std::int64_t step, int num_replicas) {
   writing_ = step;
   parts_.begin(num_replicas);
   error_.clear();
+  for_good_ = false;
 }
 
 bool CheckpointProgress::add(const ReplicaSaved& answer) {
   if (writing_ != answer.step || publishing_) return false;
-  if (error_.empty()) error_ = answer.error;
+  const bool is_worse = answer.for_good && !for_good_;
+  if (error_.empty() || is_worse) error_ = answer.error;
+  for_good_ |= answer.for_good;
   parts_.add(answer.replica);
   publishing_ = parts_.complete();
   return publishing_;

@@ -45,6 +45,8 @@ class CheckpointProgress {
   bool failed(std::int64_t step) const { return failed_ == step; }
   /// How often this step could not be written, if failed(step).
   int num_failures() const { return num_failures_; }
+  /// Whether another attempt would fail in the same way, if failed(step).
+  bool failed_for_good() const { return for_good_; }
   /// Whether no checkpoint of this step need be made: one of this or a newer step is there, or this
   /// step's could not be written.
   bool settled(std::int64_t step) const { return saved_ >= step || failed(step); }
@@ -60,6 +62,7 @@ class CheckpointProgress {
   bool publishing_ = false;  // only while writing_
   ReplicaAnswers parts_;
   std::string error_;
+  bool for_good_ = false;  // that error_ stays
 };
 
 }  // namespace troupe::actors

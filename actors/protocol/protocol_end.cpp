@@ -81,7 +81,7 @@ bool DirectorProtocol::has_unsaved_state() const {
 
 /// Whether the last step, with which the run ends, could not be saved and is to be tried again.
 bool DirectorProtocol::saves_again() const {
-  return is_over() && checkpoint_.failed(committed_) &&
+  return is_over() && checkpoint_.failed(committed_) && !checkpoint_.failed_for_good() &&
          checkpoint_.num_failures() <= std::ssize(kSaveAgainDelays);
 }
 
@@ -108,9 +108,10 @@ void DirectorProtocol::finish_in_order() {
   }
   const std::string reason = end_.stop_reason().value_or("finished");
   if (checkpoint_.failed(committed_))
-    return finish({.exit_code = static_cast<int>(ErrorKind::internal),
-                   .step = committed_,
-                   .reason = reason + ", but the last step could not be saved"});
+    return finish(
+        {.exit_code = static_cast<int>(ErrorKind::internal),
+         .step = committed_,
+         .reason = reason + ", but the last step could not be saved: " + checkpoint_.error()});
   finish({.exit_code = end_.stop_code(), .step = committed_, .reason = reason});
 }
 

@@ -54,7 +54,8 @@ struct ReplicaSaved {
   std::uint32_t epoch = 0;
   std::int64_t step = 0;
   int replica = 0;
-  std::string error;  ///< why a part is not saved; empty: all are
+  std::string error;      ///< why a part is not saved; empty: all are
+  bool for_good = false;  ///< another attempt would fail in the same way
 };
 struct ReplicaEvaluated {
   std::uint32_t epoch = 0;

@@ -4,19 +4,23 @@
 #include <system_error>
 #include <utility>
 
+#include "stages/checkpoint/finite_values.h"
+
 namespace troupe::actors {
 
 void CheckpointWriter::start(std::string dir, const stages::Stage& stage,
                              const stages::ModelConfig& model, const stages::CheckpointPart& part,
-                             std::function<void(const std::string& error)> answer) {
+                             std::function<void(const Failure&)> answer) {
   finish();
   bytes_ = 0;
   const auto write = [this, dir = std::move(dir), &stage, model, part, answer] {
-    std::string failure;
+    Failure failure;
     try {
       stages::write_checkpoint_part(dir, stage, model, part, &bytes_);
+    } catch (const stages::NotFinite& error) {
+      failure = {.error = error.what(), .for_good = true};
     } catch (const std::exception& error) {
-      failure = error.what();
+      failure = {.error = error.what()};
     }
     answer(failure);
   };

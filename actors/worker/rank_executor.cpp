@@ -171,8 +171,9 @@ void RankExecutor::save(const Save& order, const std::function<void(Saved)>& ans
                 {.part = epoch_->part.place.stage,
                  .num_parts = epoch_->epoch.shape.mesh.pp,
                  .sharding = epoch_->part.stage.sharding},
-                [saved, answer](const std::string& error) mutable {
-                  saved.error = error;
+                [saved, answer](const CheckpointWriter::Failure& failure) mutable {
+                  saved.error = failure.error;
+                  saved.for_good = failure.for_good;
                   answer(saved);
                 });
 }

@@ -44,6 +44,12 @@ std::optional<std::size_t> first_not_finite(std::span<const std::byte> elements,
   return std::nullopt;
 }
 
+float value_of(std::span<const std::byte> elements, std::size_t element, WeightDType dtype) {
+  float value = 0;
+  widen(elements.subspan(element * size_of(dtype), size_of(dtype)), dtype, std::span(&value, 1));
+  return value;
+}
+
 std::string place_of(const tensor::Region& region, std::size_t element) {
   const auto at = static_cast<std::int64_t>(element);
   return fmt::format("[{}, {}]", region.row + at / region.columns,
@@ -64,17 +70,26 @@ float largest_of(WeightDType dtype) {
 
 }  // namespace
 
+void refuse_not_finite(std::string_view tensor, const tensor::Region& region,
+                       std::span<const std::byte> elements) {
+  const auto found = first_not_finite(elements, WeightDType::f32);
+  if (!found) return;
+  throw NotFinite(
+      fmt::format("tensor {} is {} at {}: the run has diverged, and nothing could go on "
+                  "from this state; earlier checkpoints stay",
+                  tensor, value_of(elements, *found, WeightDType::f32), place_of(region, *found)));
+}
+
 std::optional<Error> not_finite(const ElementsOf& of, std::span<const std::byte> elements,
                                 WeightDType dtype) {
   const auto found = first_not_finite(elements, dtype);
   if (!found) return std::nullopt;
-  float value = 0;
-  widen(elements.subspan(*found * size_of(dtype), size_of(dtype)), dtype, std::span(&value, 1));
   return Error(
       ErrorKind::data,
       fmt::format("{}: tensor {} is {} at {}, as after a run that diverged or a conversion "
                   "that failed; take an earlier checkpoint, or convert it anew",
-                  of.file.string(), of.tensor, value, place_of(of.region, *found)));
+                  of.file.string(), of.tensor, value_of(elements, *found, dtype),
+                  place_of(of.region, *found)));
 }
 
 std::optional<Error> out_of_range(const ElementsOf& of, std::span<const float> wide,

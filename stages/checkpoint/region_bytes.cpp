@@ -107,7 +107,7 @@ void copy_block(const Region& block, std::span<const std::byte> elements, const 
 }
 
 std::uint64_t write_region(OutputFile& file, const StoredMatrix& matrix, const Region& region,
-                           std::span<const std::byte> bytes, Order order) {
+                           std::span<const std::byte> bytes, Order order, const BlockUse& use) {
   TROUPE_ASSERT(order == Order::rows || matrix.element_bytes == sizeof(float));
   TROUPE_ASSERT(bytes.size() == bytes_of(region, matrix.element_bytes));
   Xxh64 sum;
@@ -122,6 +122,7 @@ std::uint64_t write_region(OutputFile& file, const StoredMatrix& matrix, const R
       copy_transposed(region, order, bytes, block, Order::rows, turned);
       part = std::span(turned).first(size);
     }
+    if (use) use(block, part);
     sum.update(part);
     for_each_run(matrix, block, part,
                  [&](std::uint64_t at, std::span<const std::byte> run) { file.write_at(at, run); });

@@ -45,10 +45,10 @@ void copy_block(const tensor::Region& block, std::span<const std::byte> elements
                 Order order = Order::rows);
 
 /// Writes the region, whose elements are `bytes` in this order, to its place; columns through a
-/// buffer of kBlockBytes. Returns the XXH64 of the region's bytes, row by row. Throws as OutputFile
-/// does.
+/// buffer of kBlockBytes. Calls `use`, if given, for each block before it is written. Returns the
+/// XXH64 of the region's bytes, row by row. Throws as OutputFile does.
 std::uint64_t write_region(OutputFile& file, const StoredMatrix& matrix,
                            const tensor::Region& region, std::span<const std::byte> bytes,
-                           Order order = Order::rows);
+                           Order order = Order::rows, const BlockUse& use = {});
 
 }  // namespace troupe::stages

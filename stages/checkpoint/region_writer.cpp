@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "stages/checkpoint/finite_values.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
 #include "stages/storage/xxh64.h"
@@ -39,10 +40,11 @@ OutputFile open_shared(const std::filesystem::path& path, const SafetensorsLayou
 
 }  // namespace
 
-void write_region(OutputFile& file, const SafetensorsLayout& layout, const NamedRegion& named) {
+void write_region(OutputFile& file, const SafetensorsLayout& layout, const NamedRegion& named,
+                  const BlockUse& use) {
   const auto& [tensor, region, bytes, order] = named;
   const std::string sum =
-      to_hex(write_region(file, layout.matrix_of(tensor), region, bytes, order));
+      to_hex(write_region(file, layout.matrix_of(tensor), region, bytes, order, use));
   file.write_at(layout.sum_of(tensor, region), std::as_bytes(std::span(sum)));
 }
 
@@ -52,7 +54,10 @@ void write_regions(const std::filesystem::path& path, const SafetensorsLayout& l
   OutputFile file = open_shared(path, layout);
   for (const NamedRegion& region : regions) {
     write_region(file, layout,
-                 {region.tensor, region.region, copies.on_host(region.bytes), region.order});
+                 {region.tensor, region.region, copies.on_host(region.bytes), region.order},
+                 [&](const tensor::Region& block, std::span<const std::byte> elements) {
+                   refuse_not_finite(region.tensor, block, elements);
+                 });
     if (written) *written += region.bytes.size();
   }
   file.sync_and_close();

@@ -24,15 +24,17 @@ struct NamedRegion {
   Order order = Order::rows;         ///< of the bytes
 };
 
-/// Writes a region, and then its checksum, into a file that has this layout.
-void write_region(OutputFile& file, const SafetensorsLayout& layout, const NamedRegion& named);
+/// Writes a region, and then its checksum, into a file that has this layout. Calls `use`, if given,
+/// for each block before it is written.
+void write_region(OutputFile& file, const SafetensorsLayout& layout, const NamedRegion& named,
+                  const BlockUse& use = {});
 
-/// Writes and syncs regions of a file's tensors, each with its checksum. Other threads and
+/// Writes and syncs regions of a file's float32 tensors, each with its checksum. Other threads and
 /// processes may write other regions of the file at the same time, and each makes the file if it is
 /// missing. In the place of the checksum of a region that nobody wrote are zeros, which a reader
 /// takes for kUnsetSum. `written`, if given, grows by the bytes of each region that is written.
 /// Throws Error{internal} with the path and the system's reason (DiskFull: once there is room, the
-/// call may be made again), or if the file there has another layout.
+/// call may be made again), or if the file there has another layout, and NotFinite.
 void write_regions(const std::filesystem::path& path, const SafetensorsLayout& layout,
                    const std::vector<NamedRegion>& regions, tensor::HostCopies& copies,
                    std::atomic<std::uint64_t>* written);

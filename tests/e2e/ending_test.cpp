@@ -262,6 +262,24 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_finite_ends_the_run_with_the_state_befor
   BOOST_TEST(troupe({"generate", saved, "--prompt", "a", "--tokens", "1"}).exit_code == 0);
 }
 
+BOOST_AUTO_TEST_CASE(weights_that_the_last_step_makes_infinite_push_out_no_checkpoint) {
+  const Workplace place;
+  BOOST_REQUIRE(
+      troupe({"launch", place.manifest("run", {{"run.max_steps", "2"}, {"checkpoint.keep", "1"}})})
+          .exit_code == 0);
+  const Finished done =
+      troupe({"launch", "--resume", place.run("run"), "--set", "run.max_steps=3", "--set",
+              "optimizer.group=[{match = \"model.norm.weight\", lr_scale = 1e60}]"});
+  BOOST_TEST(done.exit_code == 70, done.err);
+  BOOST_TEST(
+      done.err.find("step 3 could not be saved: tensor model.norm.weight is ") != std::string::npos,
+      done.err);
+  BOOST_TEST(count(done.err + done.out, "tried again") == 0u, done.err);
+  BOOST_TEST(!fs::exists(place.checkpoint("run", 3)));
+  BOOST_TEST(troupe({"generate", place.run("run"), "--prompt", "a", "--tokens", "1"}).exit_code ==
+             0);
+}
+
 BOOST_AUTO_TEST_CASE(finite_weights_that_compute_beyond_the_range_of_numbers_are_told) {
   const Workplace place;
   const std::string manifest =

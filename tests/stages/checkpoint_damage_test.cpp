@@ -1,8 +1,11 @@
 #include <boost/test/unit_test.hpp>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "stages/checkpoint.h"
 #include "stages/checkpoint/checkpoint_state.h"
+#include "stages/checkpoint/finite_values.h"
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/file_size_limit.h"
@@ -225,6 +228,30 @@ BOOST_AUTO_TEST_CASE(parts_that_do_not_hold_the_whole_model_are_not_finished) {
   write(gap, last, 1);
   refused(gap, {"model.layers.1", "missing"});
   BOOST_TEST(complete_checkpoints(other.path()).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_state_that_is_not_finite_is_not_written) {
+  const ModelConfig model = test::small_model();
+  FakeStage stage(model, 0, 3);
+  stage.fill();
+  const float infinity = std::numeric_limits<float>::infinity();
+  for (const Parameter& parameter : stage.parameters()) {
+    if (parameter.name != "model.layers.1.mlp.up_proj.weight") continue;
+    for (const auto& [values, suffix] : {std::pair(parameter.weight, ""),
+                                         {parameter.exp_avg, ".exp_avg"},
+                                         {parameter.exp_avg_sq, ".exp_avg_sq"}}) {
+      float& value = values.as<float>()[static_cast<std::size_t>(values.shape[1] + 2)];
+      const float before = std::exchange(value, -infinity);
+      const fs::path unfinished = unfinished_checkpoint(run.path(), 8);
+      BOOST_CHECK_EXCEPTION(
+          write_checkpoint_part(unfinished, stage, model, {}), NotFinite, [&](const Error& error) {
+            return std::string(error.what())
+                .starts_with("tensor " + parameter.name + suffix + " is -inf at [1, 2]: ");
+          });
+      BOOST_CHECK_THROW(finish_checkpoint(unfinished, small_info(8), 1), Error);
+      value = before;
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_full_disk_never_makes_a_complete_checkpoint) {

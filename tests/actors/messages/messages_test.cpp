@@ -184,7 +184,9 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST((histograms.elements == 8 && histograms.not_finite == 1));
   BOOST_TEST((histograms.min == to_bits(-1) && histograms.squares == to_bits(nan)));
   BOOST_TEST((histograms.bins.at(0) == -3 && histograms.counts.at(1) == 6u));
-  BOOST_TEST(round_trip(system, Saved{.epoch = 1, .step = 2, .rank = 3}).rank == 3);
+  const Saved saved = round_trip(system, Saved{.epoch = 1, .step = 2, .rank = 3, .for_good = true});
+  BOOST_TEST(saved.rank == 3);
+  BOOST_TEST(saved.for_good);
   const auto evaluated =
       round_trip(system, Evaluated{.epoch = 1, .step = 2, .rank = 3, .loss_sum = 6, .targets = 7});
   BOOST_TEST((evaluated.loss_sum == 6u && evaluated.targets == 7));

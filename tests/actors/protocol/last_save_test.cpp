@@ -56,6 +56,25 @@ BOOST_AUTO_TEST_CASE(a_last_step_that_can_never_be_saved_ends_the_run_after_four
   BOOST_TEST(end_of(driver).exit_code == 70);
 }
 
+BOOST_AUTO_TEST_CASE(a_last_step_whose_weights_are_not_finite_is_not_tried_again) {
+  RunSpec spec = test::small_run(1, 2);
+  spec.max_steps = 1;
+  Driver driver(spec);
+  driver.start();
+  driver.prepared(1);
+  driver.on(ReplicaSaved{.epoch = 1, .step = 1, .replica = 0, .error = "I/O error"});
+  const auto answered = driver.on(ReplicaSaved{
+      .epoch = 1, .step = 1, .replica = 1, .error = "tensor w is inf", .for_good = true});
+  BOOST_REQUIRE(find<PublishCheckpoint>(answered));
+  BOOST_TEST(find<PublishCheckpoint>(answered)->error == "tensor w is inf");
+  const auto failed = driver.on(Published{.step = 1, .error = "tensor w is inf"});
+  BOOST_TEST(find<ReportUnsaved>(failed)->error == "tensor w is inf");
+  BOOST_TEST(find<OrderFinish>(failed));
+  const Outcome outcome = end_of(driver);
+  BOOST_TEST(outcome.exit_code == 70);
+  BOOST_TEST(outcome.reason == "finished, but the last step could not be saved: tensor w is inf");
+}
+
 BOOST_AUTO_TEST_CASE(a_step_that_could_not_be_saved_is_saved_again_when_a_stop_makes_it_the_last) {
   RunSpec spec = test::small_run();
   spec.checkpoint.interval = 1;
