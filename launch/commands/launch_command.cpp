@@ -16,6 +16,7 @@
 #include "launch/control/control_server.h"
 #include "launch/host/console.h"
 #include "launch/host/console_writer.h"
+#include "launch/host/descriptors.h"
 #include "launch/host/progress_line.h"
 #include "launch/host/signals.h"
 #include "launch/host/threads.h"
@@ -352,6 +353,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   tensor::require_openmp_threads(spec.cluster.device.threads);
   const Placement placement = place(spec);
   check_memory(spec, placement, machine, start.manifest.name());
+  require_descriptors(spec.num_ranks() + spec.recovery.spares);
   ControlServer control({.port = spec.cluster.port});
   Sinks::check(start.manifest);
   const Corpus corpus = [&] {
@@ -381,6 +383,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
 }  // namespace
 
 int run(const LaunchOptions& options) {
+  require_descriptors(0);  // signals and the console take some
   SignalWatch signals;
   ConsoleWriter console;
   const int code = launch_run(options, signals, console);

@@ -11,11 +11,20 @@
 #include <utility>
 
 #include "tensor/error.h"
+#include "tensor/shortage.h"
 
 namespace troupe::stages {
 namespace {
 
+/// Nothing is wrong with the file then.
+void fail_for_lack_of_descriptors(const std::filesystem::path& path, int code) {
+  if (code == EMFILE || code == ENFILE)
+    throw Error(ErrorKind::unavailable,
+                fmt::format("{}: cannot open: the machine has {}", path.string(), shortage(code)));
+}
+
 [[noreturn]] void fail(const std::filesystem::path& path, const char* action, int code) {
+  fail_for_lack_of_descriptors(path, code);
   throw Error(ErrorKind::data,
               fmt::format("{}: cannot {}: {}", path.string(), action, std::strerror(code)));
 }
@@ -80,7 +89,11 @@ bool file_exists(const std::filesystem::path& path) {
 }
 
 std::string why_unreadable(const std::filesystem::path& path, const std::string& missing) {
-  const int code = ::eaccess(path.c_str(), R_OK) == 0 ? 0 : errno;
+  // As InputFile::open() does it: whoever asks may have failed for another reason than access.
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int code = fd < 0 ? errno : 0;
+  if (fd >= 0) ::close(fd);
+  fail_for_lack_of_descriptors(path, code);
   if (code == 0 || code == ENOENT || code == ENOTDIR || code == ENAMETOOLONG) return missing;
   return fmt::format("cannot be read: {}", std::strerror(code));
 }

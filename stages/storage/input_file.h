@@ -9,7 +9,8 @@
 namespace troupe::stages {
 
 /// A regular file open for reading. Move-only; const calls may run in any thread. Every failure is
-/// an Error{data} with the path and the system's reason.
+/// an Error{data} with the path and the system's reason, or Error{unavailable} if the machine has
+/// no descriptor left.
 class InputFile {
  public:
   /// Opens a file; refuses anything but a regular file.
@@ -40,7 +41,8 @@ class InputFile {
 bool file_exists(const std::filesystem::path& path);
 
 /// Why nothing can be read at a path: `missing` if nothing is there, else "cannot be read" with the
-/// system's reason, as for a folder that this user may not enter.
+/// system's reason, as for a folder that this user may not enter. Throws Error{unavailable} if the
+/// machine has no descriptor left.
 std::string why_unreadable(const std::filesystem::path& path, const std::string& missing);
 
 /// Reads a whole file. More than `limit` bytes are an Error{data}, which is thrown before any

@@ -1,7 +1,10 @@
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
+#include <array>
 #include <boost/test/unit_test.hpp>
+#include <cstdio>
 #include <filesystem>
 
 #include "tests/support/sentencepiece_model.h"
@@ -30,6 +33,18 @@ rlim_t limit(pid_t pid, __rlimit_resource resource, rlim_t soft) {
   return before.rlim_cur;
 }
 
+/// A command of a shell with its output and its errors in one.
+Finished shell(const std::string& command) {
+  FILE* pipe = popen(("exec 2>&1; " + command).c_str(), "r");
+  BOOST_REQUIRE(pipe);
+  Finished done;
+  std::array<char, 4096> piece{};
+  for (std::size_t got = 0; (got = fread(piece.data(), 1, piece.size(), pipe)) > 0;)
+    done.out.append(piece.data(), got);
+  done.exit_code = WEXITSTATUS(pclose(pipe));
+  return done;
+}
+
 }  // namespace
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they take terabytes
@@ -46,6 +61,34 @@ BOOST_AUTO_TEST_CASE(a_launcher_that_gets_no_threads_names_the_limit_and_writes_
   BOOST_TEST(!fs::exists(place.run("run")));
 }
 #endif
+
+/// However few there are: some libraries end the program without a word, others in words of theirs.
+BOOST_AUTO_TEST_CASE(a_launcher_that_gets_too_few_descriptors_names_the_limit_and_writes_nothing) {
+  const Workplace place;
+  const std::string launch = " launch " + place.manifest("run", kLong);
+  for (int descriptors = 5; descriptors < 48; ++descriptors) {
+    const Finished done =
+        shell("ulimit -n " + std::to_string(descriptors) + "; exec \"$TROUPE_BINARY\"" + launch);
+    BOOST_TEST(done.exit_code == 69, descriptors << ": " << done.out);
+    BOOST_TEST(
+        done.out.find("needs 48 descriptors beside those it has, and gets ") != std::string::npos,
+        descriptors << ": " << done.out);
+  }
+  BOOST_TEST(!fs::exists(place.run("run")));
+  // Those of its workers are counted once their number is known.
+  const Finished done =
+      shell("ulimit -n 100; exec \"$TROUPE_BINARY\"" + launch + " --set recovery.spares=30");
+  BOOST_TEST(done.out.find("needs 176 descriptors") != std::string::npos, done.out);
+  BOOST_TEST(done.out.find("ulimit -n 1024 is enough") != std::string::npos, done.out);
+  BOOST_TEST(!fs::exists(place.run("run")));
+}
+
+BOOST_AUTO_TEST_CASE(a_launcher_raises_its_own_limit_of_descriptors) {
+  const Workplace place;
+  const std::string manifest = place.manifest("run", {{"mesh.pp", "2"}});
+  const Finished done = shell("ulimit -S -n 16; exec \"$TROUPE_BINARY\" launch " + manifest);
+  BOOST_TEST(done.exit_code == 0, done.out);
+}
 
 BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_started_for_a_while_is_started_later) {
   const Workplace place;

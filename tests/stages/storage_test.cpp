@@ -1,3 +1,5 @@
+#include <sys/resource.h>
+
 #include <boost/test/unit_test.hpp>
 #include <csignal>
 
@@ -35,6 +37,35 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_opened_is_named_with_the_reason) {
                [] { InputFile::open("/dev/null"); });
   expect_error(ErrorKind::data, {"nowhere.txt"}, [&] { MappedFile::open(dir / "nowhere.txt"); });
 }
+
+#ifndef __SANITIZE_ADDRESS__  // UBSan, which comes with it, needs pipes to look at memory
+BOOST_AUTO_TEST_CASE(a_lack_of_descriptors_is_no_fault_of_a_file) {
+  const test::TempDir dir;
+  const std::string file = dir.write("a.txt", "text");
+  rlimit before{};
+  BOOST_REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  std::vector<std::pair<ErrorKind, std::string>> said;
+  const auto note = [&](const auto& body) {
+    try {
+      body();
+    } catch (const Error& error) {
+      said.emplace_back(error.kind(), error.what());
+    }
+  };
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  note([&] { InputFile::open(file); });
+  note([&] { why_unreadable(file, "no such file"); });
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  BOOST_TEST(said.size() == 2u);
+  for (const auto& [kind, text] : said) {
+    BOOST_TEST((kind == ErrorKind::unavailable));
+    BOOST_TEST(text == file +
+                           ": cannot open: the machine has no descriptor left (ulimit -n allows "
+                           "a process 0)");
+  }
+}
+#endif
 
 BOOST_AUTO_TEST_CASE(of_json_that_cannot_be_parsed_the_parser_tells_why_and_where) {
   const auto reason = [](const std::string& text) -> std::string {
