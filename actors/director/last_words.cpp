@@ -33,6 +33,26 @@ std::string failure_in(std::string line) {
   return line;
 }
 
+bool has_letter(const std::string& line) {
+  return std::ranges::any_of(line, [](unsigned char c) { return std::isalpha(c) != 0; });
+}
+
+/// Tells lines of a backtrace as UCX prints it, between rules of '=' below the line that has the
+/// cause. The lines are to be given in their order.
+class Backtraces {
+ public:
+  bool contain(const std::string& line) {
+    if (line.starts_with("==== backtrace"))
+      inside_ = true;
+    else if (is_log_line(line) || !has_letter(line))
+      inside_ = false;
+    return inside_;
+  }
+
+ private:
+  bool inside_ = false;
+};
+
 }  // namespace
 
 std::string last_words(const std::string& path, std::int64_t begin) {
@@ -40,8 +60,11 @@ std::string last_words(const std::string& path, std::int64_t begin) {
   if (!file) return "";
   file.seekg(std::max(begin, static_cast<std::int64_t>(file.tellg()) - kMaxRead));
   std::string words;
-  for (std::string line; std::getline(file, line);)
-    if (const std::string said = failure_in(line); !said.empty()) words = said;
+  Backtraces backtraces;
+  for (std::string line; std::getline(file, line);) {
+    if (backtraces.contain(line)) continue;
+    if (const std::string said = failure_in(line); has_letter(said)) words = said;
+  }
   return words.substr(0, kMaxWords);
 }
 

@@ -141,6 +141,20 @@ BOOST_AUTO_TEST_CASE(the_last_words_of_a_worker_are_its_cause) {
   BOOST_TEST(exits_of(log + "kill -9 $$", 1)[0].cause == "signal 9 (SIGKILL)");
 }
 
+/// As UCX prints it before it aborts, with its rules.
+BOOST_AUTO_TEST_CASE(the_last_words_of_a_worker_are_above_its_backtrace) {
+  const std::string fatal = "[h:1:0:1] mm_ep.c:80  Fatal: cannot attach the segment";
+  const std::string trace =
+      "echo '" + fatal +
+      "'; echo '==== backtrace (tid:      1) ===='; echo ' 0  /lib/libucs.so.0(ucs_handle_error"
+      "+0x2fd) [0x7f5f]'; echo '================================='; ";
+  BOOST_TEST(exits_of(trace + "kill -ABRT $$", 1)[0].cause == "signal 6 (SIGABRT): " + fatal);
+  // What comes after it counts again.
+  BOOST_TEST(exits_of(trace + "echo 'no way out'; exit 1", 1)[0].cause ==
+             "exit code 1: no way out");
+  BOOST_TEST(exits_of("echo '----'; exit 1", 1)[0].cause == "exit code 1");
+}
+
 BOOST_AUTO_TEST_CASE(a_worker_reads_its_bootstrap_on_standard_input) {
   // The fourth line is the rank: each process ends with its own.
   const auto exits = exits_of("for i in 1 2 3 4; do read x; done; exit $x", 3);
