@@ -8,6 +8,7 @@
 #include <new>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace troupe {
 namespace {
@@ -19,30 +20,48 @@ std::optional<rlim_t> limit_of(__rlimit_resource resource) {
   return limit.rlim_cur;
 }
 
-/// The address space that this process uses, in bytes.
-rlim_t used_addresses() {
+/// A limit of this process's memory, and what it has of it, in bytes.
+struct MemoryLimit {
+  const char* option;  ///< of ulimit
+  const char* what;
+  rlim_t limit, used;
+};
+
+std::vector<MemoryLimit> memory_limits() {
   std::ifstream file("/proc/self/statm");
-  rlim_t pages = 0;
-  file >> pages;
-  return pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+  rlim_t addresses = 0, data = 0, other = 0;
+  file >> addresses >> other >> other >> other >> other >> data;
+  const auto page = static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+  std::vector<MemoryLimit> limits;
+  if (const auto limit = limit_of(RLIMIT_AS))
+    limits.push_back({"-v", "addresses", *limit, addresses * page});
+  if (const auto limit = limit_of(RLIMIT_DATA))
+    limits.push_back({"-d", "data", *limit, data * page});
+  return limits;
 }
 
-/// How much `ulimit -v` leaves; empty if it leaves all.
-std::string addresses_text() {
-  const auto limit = limit_of(RLIMIT_AS);
-  if (!limit) return "";
-  return " (ulimit -v allows a process " + std::to_string(*limit >> 10) +
-         " KiB of addresses, and this one has " + std::to_string(used_addresses() >> 10) + ")";
+std::string limits_text(const std::vector<MemoryLimit>& limits) {
+  std::string text;
+  for (const auto& [option, what, limit, used] : limits)
+    text += (text.empty() ? " (ulimit " : "; ulimit ") + std::string(option) +
+            " allows a process " + std::to_string(limit >> 10) + " KiB of " + what +
+            ", and this one has " + std::to_string(used >> 10);
+  return text.empty() ? "" : text + ")";
 }
 
-/// Whether the limit of the address space leaves no room for the stack of a thread.
-bool lacks_stack() {
+/// The limits that leave no room for the stack of a thread.
+std::vector<MemoryLimit> limits_of_stacks() {
   constexpr rlim_t kUsualStack = rlim_t{8} << 20;
-  const auto limit = limit_of(RLIMIT_AS);
-  return limit && used_addresses() + limit_of(RLIMIT_STACK).value_or(kUsualStack) >= *limit;
+  const rlim_t stack = limit_of(RLIMIT_STACK).value_or(kUsualStack);
+  auto limits = memory_limits();
+  std::erase_if(limits, [&](const MemoryLimit& at) { return at.used + stack < at.limit; });
+  return limits;
 }
 
+/// What keeps a thread or a process from being started.
 std::string threads_text() {
+  if (const auto full = limits_of_stacks(); !full.empty())
+    return "no memory left for a thread's stack" + limits_text(full);
   std::string limits;
   if (const auto limit = limit_of(RLIMIT_NPROC))
     limits = "ulimit -u allows this user " + std::to_string(*limit);
@@ -55,10 +74,9 @@ std::string threads_text() {
 std::string shortage(int code) {
   switch (code) {
     case ENOMEM:
-      return "no memory left" + addresses_text();
+      return "no memory left" + limits_text(memory_limits());
     case EAGAIN:  // of a thread or a process
-      return lacks_stack() ? "no memory left for a thread's stack" + addresses_text()
-                           : threads_text();
+      return threads_text();
     case EMFILE:
       return "no descriptor left (ulimit -n allows a process " +
              std::to_string(limit_of(RLIMIT_NOFILE).value_or(0)) + ")";

@@ -51,14 +51,18 @@ Finished shell(const std::string& command) {
 BOOST_AUTO_TEST_CASE(a_launcher_that_gets_no_threads_names_the_limit_and_writes_nothing) {
   const Workplace place;
   const std::string manifest = place.manifest("run", kLong);
-  const rlim_t before = limit(0, RLIMIT_AS, rlim_t{150} << 20);
-  TroupeProgram run({"launch", manifest});
-  limit(0, RLIMIT_AS, before);
-  const Finished done = run.finish();
-  BOOST_TEST(done.exit_code == 69, done.err);
-  BOOST_TEST(done.err.find("memory") != std::string::npos, done.err);
-  BOOST_TEST(done.err.find("ulimit -v allows a process 153600 KiB") != std::string::npos, done.err);
-  BOOST_TEST(!fs::exists(place.run("run")));
+  for (const auto& [resource, mebibytes, named] :
+       {std::tuple{RLIMIT_AS, 150, "ulimit -v allows a process 153600 KiB of addresses"},
+        std::tuple{RLIMIT_DATA, 64, "ulimit -d allows a process 65536 KiB of data"}}) {
+    const rlim_t before = limit(0, resource, static_cast<rlim_t>(mebibytes) << 20);
+    TroupeProgram run({"launch", manifest});
+    limit(0, resource, before);
+    const Finished done = run.finish();
+    BOOST_TEST(done.exit_code == 69, done.err);
+    BOOST_TEST(done.err.find("memory") != std::string::npos, done.err);
+    BOOST_TEST(done.err.find(named) != std::string::npos, done.err);
+    BOOST_TEST(!fs::exists(place.run("run")));
+  }
 }
 #endif
 
