@@ -58,10 +58,21 @@ int exit_code_of(const Ending& ending, const std::string& run) {
   return ending.outcome.exit_code;
 }
 
-/// Prints what `line_of` makes of each event until the run ends or the user leaves.
+/// The end as an event. A reader that is behind gets no event any more when the run ends.
+json event_of(const Ending& ending, std::uint32_t epoch) {
+  return to_json(actors::RunEvent{.epoch = epoch,
+                                  .step = ending.outcome.step,
+                                  .body = actors::RunEnded{.outcome = ending.outcome},
+                                  .time = time_of(ending)});
+}
+
+/// Prints what `line_of` makes of each event until the run ends or the user leaves. The end comes
+/// last and once, whatever else has been missed.
 int print_lines(const AttachOptions& options, Attachment& run,
                 const std::function<std::string(const json&)>& line_of) {
   SignalFd signals{SIGINT, SIGTERM, SIGHUP};
+  bool tells_end = (parse_kinds(options.events) & actors::mask_of<actors::RunEnded>()).any();
+  auto epoch = static_cast<std::uint32_t>(integer_of(run.status(), "epoch"));
   while (true) {
     std::array<pollfd, 2> ready{{{.fd = run.fd(), .events = POLLIN, .revents = 0},
                                  {.fd = signals.fd(), .events = POLLIN, .revents = 0}}};
@@ -69,8 +80,14 @@ int print_lines(const AttachOptions& options, Attachment& run,
     if (signals.take() != 0) return 0;
     const Attachment::News news = run.take();
     if (news.dropped > 0) print(line_of({{"kind", "dropped"}, {"dropped", news.dropped}}));
-    for (const auto& event : news.events) print(line_of(event));
-    if (news.ended) return exit_code_of(*news.ended, options.run);
+    for (const auto& event : news.events) {
+      print(line_of(event));
+      epoch = static_cast<std::uint32_t>(integer_of(event, "epoch"));
+      if (text_of(event, "kind") == "ended") tells_end = false;
+    }
+    if (!news.ended) continue;
+    if (tells_end) print(line_of(event_of(*news.ended, epoch)));
+    return exit_code_of(*news.ended, options.run);
   }
 }
 

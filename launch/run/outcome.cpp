@@ -82,10 +82,15 @@ std::string saved_as(const Ending& e) {
   return e.checkpoint.empty() ? "" : "; newest checkpoint " + e.checkpoint;
 }
 
-std::string local_time_of(const Ending& e) {
+double time_of(const Ending& e) {
   std::tm time{};
   const char* end = strptime(e.time.c_str(), kUtc, &time);
-  return end && *end == 0 ? time_text(static_cast<double>(timegm(&time))) : e.time;
+  return end && *end == 0 ? static_cast<double>(timegm(&time)) : 0;
+}
+
+std::string local_time_of(const Ending& e) {
+  const double time = time_of(e);
+  return time > 0 ? time_text(time) : e.time;
 }
 
 std::string describe(const Ending& e, const std::string& run) {

@@ -33,6 +33,8 @@ std::optional<Ending> ending_unless_live(const std::filesystem::path& run);
 /// The checkpoint as the end of a message: "; newest checkpoint runs/a/checkpoints/step-12", or
 /// empty.
 std::string saved_as(const Ending& ending);
+/// When the run ended, in Unix seconds; 0 if it is not known.
+double time_of(const Ending& ending);
 /// When the run ended, for people.
 std::string local_time_of(const Ending& ending);
 /// The ending as a message: "run runs/a ended at 2026-01-31 12:00:00 UTC, step 12, exit code 0:

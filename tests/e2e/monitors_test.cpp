@@ -100,6 +100,31 @@ BOOST_AUTO_TEST_CASE(readers_that_stop_die_or_leave_change_nothing) {
   BOOST_TEST(late.err.find(last) != std::string::npos, late.err);
 }
 
+/// The reader stands still until its queue in the run has overflowed, and hears of the end alone.
+BOOST_AUTO_TEST_CASE(a_reader_that_is_behind_is_told_the_end_of_the_run) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", kLong)});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  TroupeProgram slow({"attach", place.run("run"), "--json"});
+  next_step(slow);
+  slow.signal(SIGSTOP);
+  while (status_of(place.run("run")).at("monitors").at("dropped") == 0) sched_yield();
+  run.signal(SIGTERM);
+  const Finished done = run.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  slow.signal(SIGCONT);
+  std::istringstream lines(slow.finish().out);
+  std::vector<json> events;
+  for (std::string line; std::getline(lines, line);) events.push_back(json::parse(line));
+  const auto is_end = [](const json& event) { return event.at("kind") == "ended"; };
+  BOOST_TEST(std::ranges::count_if(events, is_end) == 1);
+  const json& last = events.back();
+  BOOST_TEST_REQUIRE(is_end(last));
+  BOOST_TEST(last.at("exit_code") == 0);
+  BOOST_TEST(last.at("step") == step_numbers(place.run("run")).rbegin()->first);
+  BOOST_TEST(last.at("time").get<double>() > 1e9);
+}
+
 BOOST_AUTO_TEST_CASE(a_status_tells_loss_speed_time_left_and_memory) {
   const Workplace place;
   TroupeProgram run({"launch", place.manifest("run", kLong)});
