@@ -125,7 +125,8 @@ class DirectorProtocol {
   bool can_scale() const;
   bool is_newcomer(std::uint64_t incarnation) const;
   void lose_newcomer(const std::string& cause, bool has_begun);
-  void scale_failed(ErrorKind kind, const std::string& why, bool for_good);
+  void scale_failed(const std::string& cause);
+  void give_up_scale(ErrorKind kind, const std::string& why);
   bool can_undo_scale() const;
   void answer_scale(ErrorKind kind, const std::string& refused);
   bool is_scaling() const { return scale_ && scale_->is_under_way; }

@@ -60,7 +60,7 @@ void DirectorProtocol::fail(ErrorKind kind, const std::string& message) {
     return finish({.exit_code = code, .step = committed_, .reason = message});
   end_.fail(message, code);
   failures_.forget_attempts();
-  if (scale_) scale_failed(ErrorKind::unavailable, "the run is ending: " + message, true);
+  if (scale_) give_up_scale(ErrorKind::unavailable, "the run is ending: " + message);
   if (!shrink_to_survivors()) return give_up("no smaller cluster can go on");
   gather(message);
 }

@@ -60,7 +60,7 @@ void DirectorProtocol::handle(const WorkerFailed& event) {
   if (for_good && !is_newcomer(event.incarnation)) {
     const std::string what = name_of_worker(event.incarnation) + ": " + event.message;
     if (!can_undo_scale()) return fail(event.kind, what);
-    scale_failed(event.kind, what + "; the run goes on without the change", true);
+    give_up_scale(event.kind, what + "; the run goes on without the change");
     return gather(what);
   }
   emit(KillWorker{.incarnation = event.incarnation});
@@ -146,12 +146,7 @@ std::string DirectorProtocol::told_with_delay(const std::string& cause) const {
 void DirectorProtocol::regroup(const std::string& cause, double now_s) {
   failures_.add(now_s);
   if (ends_after_failures(cause)) return;
-  if (can_undo_scale())
-    scale_failed(ErrorKind::unavailable,
-                 "workers were lost each time that it began, and the run goes on without the "
-                 "change; the last: " +
-                     cause,
-                 false);
+  if (can_undo_scale()) scale_failed(cause);
   if (!shrink_to_survivors())
     return fail(ErrorKind::internal, cause + "; no smaller cluster can go on");
   gather(cause);

@@ -95,11 +95,7 @@ bool DirectorProtocol::is_newcomer(std::uint64_t incarnation) const {
 /// kMaxDeaths times. `has_begun`: it may have connected to other workers.
 void DirectorProtocol::lose_newcomer(const std::string& cause, bool has_begun) {
   const bool was_under_way = is_scaling();
-  scale_failed(ErrorKind::unavailable,
-               fmt::format("{} new workers ended before they had a part, and the run goes on "
-                           "without the change; the last: {}; see the logs of the run",
-                           kMaxFailures, cause),
-               false);
+  scale_failed(cause);
   if (was_under_way) {
     gather(cause, has_begun);
   } else if (scale_) {
@@ -109,10 +105,19 @@ void DirectorProtocol::lose_newcomer(const std::string& cause, bool has_begun) {
 }
 
 /// Notes that the ordered change has failed. The order stands, and is carried out after the
-/// recovery; it is refused if it has failed too often, or would fail `for_good`.
-void DirectorProtocol::scale_failed(ErrorKind kind, const std::string& why, bool for_good) {
+/// recovery; it is given up if it has failed too often, each time for whatever cause.
+void DirectorProtocol::scale_failed(const std::string& cause) {
   if (std::exchange(scale_->is_under_way, false)) gathering_.aim_at({.shape = kept_.shape});
-  if (++scale_->num_failures < kMaxFailures && !for_good) return;
+  if (++scale_->num_failures < kMaxFailures) return;
+  give_up_scale(ErrorKind::unavailable,
+                fmt::format("the change has failed {} times, and the run goes on without it; the "
+                            "last time: {}; see the logs of the run",
+                            kMaxFailures, cause));
+}
+
+/// Refuses the ordered change, which fails or would fail again.
+void DirectorProtocol::give_up_scale(ErrorKind kind, const std::string& why) {
+  if (std::exchange(scale_->is_under_way, false)) gathering_.aim_at({.shape = kept_.shape});
   answer_scale(kind, why);
   cool_down();
   spares_due_ = true;  // to dismiss workers that were spawned for the order

@@ -76,8 +76,7 @@ BOOST_AUTO_TEST_CASE(newcomers_that_die_end_an_order_and_never_the_run) {
   BOOST_TEST(strike_newborn(run, old, SIGKILL, order, 1000) == 3);
   const Finished refused = order.finish();
   BOOST_TEST(refused.exit_code == 69);
-  BOOST_TEST(refused.err.find("3 new workers ended before they had a part") != std::string::npos,
-             refused.err);
+  BOOST_TEST(refused.err.find("the change has failed 3 times") != std::string::npos, refused.err);
   // The death of one newcomer does not end an order.
   TroupeProgram again({"scale", dir, "--pp", "3"});
   BOOST_TEST(strike_newborn(run, old, SIGKILL, again, 1) == 1);

@@ -81,11 +81,35 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_before_it_has_a_part_is_nobodys_loss) 
   const auto* answer = find<AnswerScale>(effects);
   BOOST_TEST_REQUIRE(answer);
   BOOST_TEST((answer->kind == ErrorKind::unavailable));
-  BOOST_TEST(answer->refused.find("3 new workers") != std::string::npos, answer->refused);
+  BOOST_TEST(answer->refused ==
+             "the change has failed 3 times, and the run goes on without it; the last time: rank 1 "
+             "(replica 0, stage 1) ended by signal 9 (SIGKILL); see the logs of the run");
   driver.on(driver.halted(0, 5, {.step = 2}));
   effects = driver.ready();
   BOOST_TEST(!find<SpawnWorker>(effects));
   BOOST_TEST(find<OrderStep>(effects)->step == 3);
+}
+
+/// Losses of newcomers and of workers that train count together.
+BOOST_AUTO_TEST_CASE(a_change_is_given_up_after_failures_of_several_kinds) {
+  Driver driver(test::small_run(1, 1));
+  driver.start();
+  driver.on(ScaleOrdered{.order = 1, .request = {.pp = 2}});
+  for (int time = 0; time < 2; ++time) {
+    driver.on(driver.joined(1));
+    driver.on(driver.exited(1, false));
+  }
+  driver.on(driver.joined(1));
+  driver.warm();
+  driver.prepared(1);
+  driver.on(driver.halted(1, 2, {}));
+  driver.on(driver.halted(0, 2, {.step = 1}));
+  const auto effects = driver.on(driver.exited(0, false));
+  const auto* answer = find<AnswerScale>(effects);
+  BOOST_TEST_REQUIRE(answer);
+  BOOST_TEST(answer->refused.starts_with("the change has failed 3 times, and the run goes on "
+                                         "without it; the last time: rank 0 "),
+             answer->refused);
 }
 
 /// A newcomer may, for example, lack memory for its stage: the order fails then, not the run.
