@@ -169,6 +169,21 @@ constexpr std::array kKindValues{
     Synonyms{"gpt gpt2lmheadmodel", "gpt2"},
 };
 
+// Keys of lists of tables.
+constexpr std::array kMixNames{
+    Synonyms{"file path paths data data_files", "files"},
+    Synonyms{"ratio proportion probability prob", "weight"},
+};
+constexpr std::array kSetNames{
+    Synonyms{"file path paths data data_files", "files"},
+};
+constexpr std::array kGroupNames{
+    Synonyms{"params parameters pattern patterns modules param_names", "match"},
+    Synonyms{"lr learning_rate max_lr lr_mult lr_multiplier lr_factor", "lr_scale"},
+    Synonyms{"wd decay", "weight_decay"},
+    Synonyms{"freeze requires_grad trainable", "frozen"},
+};
+
 /// Lower case, without what separates words.
 std::string plain(std::string_view name) {
   std::string out;
@@ -189,6 +204,13 @@ std::span<const Synonyms> key_synonyms() {
 
 std::span<const Synonyms> names_without_key() {
   return kWithoutKey;
+}
+
+std::span<const Synonyms> row_key_synonyms(std::string_view list) {
+  if (list == "data.mix") return kMixNames;
+  if (list == "eval.set") return kSetNames;
+  if (list == "optimizer.group") return kGroupNames;
+  return {};
 }
 
 std::span<const Synonyms> value_synonyms(std::string_view key) {

@@ -23,6 +23,8 @@ std::span<const Synonyms> table_synonyms();
 std::span<const Synonyms> key_synonyms();
 /// Names of keys of which there is none here, with a sentence about what does the same.
 std::span<const Synonyms> names_without_key();
+/// Names of the keys of a list of tables, as "optimizer.group"; empty if there are none.
+std::span<const Synonyms> row_key_synonyms(std::string_view list);
 /// Names of the values of a key, as "data_parallel.sharding"; empty if there are none.
 std::span<const Synonyms> value_synonyms(std::string_view key);
 

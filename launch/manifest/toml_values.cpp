@@ -130,17 +130,25 @@ void set(stages::ParameterGroup& group, const Key& key, Value value) {
     group.update.weight_decay = std::get<double>(value);
 }
 
-template <typename Row>
-Row row_of(const toml::table& table, std::span<const Key> keys, const PlaceOf& place_of) {
+/// The nearest key of a list of tables: first what others call so, then by edit distance. What it
+/// means goes with it, because others may count in another way.
+std::string unknown_row_key(std::span<const Key> keys, std::string_view name) {
   const std::string_view list = keys.front().table;
   std::vector<std::string_view> names;
   for (const Key& key : keys) names.push_back(key.name);
+  const std::string_view synonym = find_synonym(row_key_synonyms(list), name);
+  const std::string_view meant = synonym.empty() ? nearest(name, names) : synonym;
+  return fmt::format("unknown key '{}' of [[{}]]; did you mean '{}' ({})? Its keys are {}",
+                     brief(name), list, meant, std::ranges::find(keys, meant, &Key::name)->meaning,
+                     quoted_list(names));
+}
+
+template <typename Row>
+Row row_of(const toml::table& table, std::span<const Key> keys, const PlaceOf& place_of) {
+  const std::string_view list = keys.front().table;
   for (const auto& [name, node] : table)
-    if (std::ranges::find(names, name.str()) == names.end())
-      refuse(place_of(node),
-             fmt::format("unknown key '{}' of [[{}]]; did you mean '{}'? Its "
-                         "keys are {}",
-                         brief(name.str()), list, nearest(name.str(), names), quoted_list(names)));
+    if (std::ranges::find(keys, name.str(), &Key::name) == keys.end())
+      refuse(place_of(node), unknown_row_key(keys, name.str()));
   Row row;
   for (const Key& key : keys) {
     const toml::node* node = table.get(key.name);

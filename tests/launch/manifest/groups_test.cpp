@@ -74,7 +74,8 @@ BOOST_AUTO_TEST_CASE(what_no_group_can_be_is_refused) {
            "'model.layers.*.self_attn.q_proj.weight'"});
   refused("[[optimizer.group]]\nmatch = \"\"", {"'' matches no parameter"});
   refused("[[optimizer.group]]\nfrozen = true", {"[[optimizer.group]] has no match"});
-  refused("[[optimizer.group]]\nmatch = \"*\"\nlr = 3", {"unknown key 'lr'", "'lr_scale'"});
+  refused("[[optimizer.group]]\nmatch = \"*\"\nlr = 3",
+          {"unknown key 'lr'", "did you mean 'lr_scale' (Times the learning rate of each step)?"});
   refused("[[optimizer.group]]\nmatch = \"*\"\nlr_scale = 0", {"lr_scale", "above 0"});
   refused("[[optimizer.group]]\nmatch = \"*\"\nfrozen = true", {"all parameters are frozen"});
   refused("[[optimizer.group]]\nmatch = \"*norm*\"\nfrozen = true\nweight_decay = 0.0",

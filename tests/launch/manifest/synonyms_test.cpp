@@ -58,6 +58,15 @@ BOOST_AUTO_TEST_CASE(what_is_named_instead_exists) {
     const auto dot = row.here.find('.');
     BOOST_TEST(find_key(row.here.substr(0, dot), row.here.substr(dot + 1)) != nullptr, row.here);
   }
+  for (const auto keys : {mix_keys(), set_keys(), group_keys()}) {
+    const auto is_here = [&](std::string_view name) {
+      return std::ranges::find(keys, name, &Key::name) != keys.end();
+    };
+    const auto rows = row_key_synonyms(keys.front().table);
+    BOOST_TEST(!rows.empty());
+    check_names(rows, is_here);
+    for (const Synonyms& row : rows) BOOST_TEST(is_here(row.here), row.here);
+  }
   for (const Key& key : manifest_keys()) {
     std::vector<std::string_view> choices(key.choices.begin(), key.choices.end());
     if (key.table == "schedule" && key.name == "kind") choices = actors::schedule_kinds();
