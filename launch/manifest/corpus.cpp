@@ -74,7 +74,7 @@ std::int64_t check_file(const Manifest& m, const char* key, const std::string& f
     m.fail(key, fmt::format("{} is not a file", file), ErrorKind::data);
   if (access(file.c_str(), R_OK) != 0)
     m.fail(key, fmt::format("{} cannot be read", file), ErrorKind::data);
-  about_files(m, key, [&] { stages::file_kind(file); });
+  about_files(m, key, [&] { stages::file_kind(file, m.text("data.tokenizer")); });
   if (!utf8::is_valid(file))
     m.fail(key, fmt::format("the file name {} is not UTF-8; rename it", stages::valid_utf8(file)),
            ErrorKind::data);

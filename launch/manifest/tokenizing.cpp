@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <utility>
 
+#include "launch/host/console.h"
 #include "launch/host/machine.h"
 #include "launch/host/progress_line.h"
 #include "launch/host/quantities.h"
@@ -16,6 +18,15 @@ namespace {
 
 std::string text_of(std::uint64_t bytes) {
   return bytes_text(static_cast<std::int64_t>(bytes));
+}
+
+/// On a terminal the line of progress is complete by then.
+void print_warnings(const std::vector<std::string>& warnings) {
+  constexpr std::size_t kMost = 10;
+  for (std::size_t i = 0; i < std::min(kMost, warnings.size()); ++i)
+    print_error("warning: " + warnings[i]);
+  if (warnings.size() > kMost)
+    print_error(fmt::format("warning: so it is in {} more files", warnings.size() - kMost));
 }
 
 }  // namespace
@@ -31,6 +42,7 @@ Tokenizing::Tokenizing(SignalWatch& signals, Quiet quiet)
 }
 
 Tokenizing::~Tokenizing() {
+  print_warnings(warnings_);
   signals_.orders(SignalWatch::ending_process(""));
   // The signal arrived too late for progress() to throw: end the process here, unless an error is
   // being thrown already.
@@ -42,7 +54,8 @@ stages::EncodeOptions Tokenizing::options() {
     line_ =
         progress_line("tokenizing", "tokenized", " with " + schedules::counted(threads_, "thread"));
   return {.threads = threads_,
-          .progress = [this](std::uint64_t done, std::uint64_t total) { progress(done, total); }};
+          .progress = [this](std::uint64_t done, std::uint64_t total) { progress(done, total); },
+          .warn = [this](const std::string& sentence) { warnings_.push_back(sentence); }};
 }
 
 void Tokenizing::progress(std::uint64_t done, std::uint64_t total) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "launch/host/signals.h"
 #include "stages/token_data.h"
@@ -19,7 +20,7 @@ class Tokenizing {
   ~Tokenizing();
 
   /// Options that encode with as many threads as this process may use (Machine::free_threads) and
-  /// report progress here.
+  /// report progress here. What they warn of is printed in the end.
   stages::EncodeOptions options();
 
  private:
@@ -31,6 +32,7 @@ class Tokenizing {
   std::atomic<bool> stopped_ = false;
   std::string reason_;  ///< written before stopped_ is set
   stages::Progress line_;
+  std::vector<std::string> warnings_;
 };
 
 }  // namespace troupe::launch

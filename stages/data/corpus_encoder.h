@@ -18,6 +18,8 @@ namespace troupe::stages {
 struct EncodeOptions {
   int threads = 1;    ///< threads that encode; the ids are the same for every number
   Progress progress;  ///< in bytes of text; after an exception from it no file is left
+  /// Told, once for each file in which something is no UTF-8, how many places count as U+FFFD.
+  std::function<void(const std::string&)> warn = {};
   /// Ids that are put before and after each document but conversations, whose template writes the
   /// special tokens.
   Tokenizer::Frame frame = {};
@@ -49,6 +51,10 @@ class CorpusEncoder {
                 Use use);
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
+  /// Hands a sentence on to the options' `warn`, if it is not empty.
+  void warn(const std::string& sentence) const {
+    if (options_.warn && !sentence.empty()) options_.warn(sentence);
+  }
   /// Where the tokenizer allows a document to be cut into pieces.
   Cuts cuts() const { return tokenizer_.cuts(); }
 

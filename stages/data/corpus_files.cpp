@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "stages/chat/chat_template.h"
+#include "stages/data/broken_text.h"
 #include "stages/data/file_kind.h"
 #include "stages/data/json_line.h"
 #include "stages/data/text_files.h"
@@ -92,28 +93,37 @@ void add_json_lines(const std::string& path, LossOn loss_on, CorpusEncoder& enco
   std::ifstream file(path, std::ios::binary);
   LineReader reader(loss_on, encoder);
   std::string line;
+  BrokenText broken;
   for (std::int64_t number = 1; std::getline(file, line); ++number) try {
+      broken.add(line);
+      broken.add("\n");
       if (line.find_first_not_of(" \t\r") != std::string::npos) reader.add(line);
     } catch (const Error& error) {
       throw Error(error.kind(), fmt::format("{}:{}: {}", path, number, error.what()));
     }
   if (file.bad()) throw Error(ErrorKind::data, fmt::format("{}: cannot read to its end", path));
+  encoder.warn(broken.sentence(path));
 }
 
 void add_text(const std::string& path, CorpusEncoder& encoder) {
+  const bool takes_bytes = encoder.tokenizer().name() == kBytesTokenizer;
+  BrokenText broken;
   encoder.begin_document(Opening::text);
   for_each_piece(path, encoder.cuts(), [&](const Piece& piece) {
+    if (!takes_bytes) broken.add(piece.text);
     if (piece.place != Place::start) encoder.end_sequence();
     encoder.add(piece);
   });
   encoder.end_document();
+  encoder.warn(broken.sentence(path));
 }
 
 }  // namespace
 
 void add_file(const std::string& path, LossOn loss_on, CorpusEncoder& encoder) {
-  file_kind(path) == FileKind::json_lines ? add_json_lines(path, loss_on, encoder)
-                                          : add_text(path, encoder);
+  file_kind(path, encoder.tokenizer().name()) == FileKind::json_lines
+      ? add_json_lines(path, loss_on, encoder)
+      : add_text(path, encoder);
 }
 
 }  // namespace troupe::stages

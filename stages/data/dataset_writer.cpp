@@ -86,7 +86,8 @@ DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
     if (file_exists(path))
       throw Error(ErrorKind::data,
                   fmt::format("{} exists and is not replaced; give another prefix", path));
-  for (const std::string& file : files) file_kind(file);  // refuses what holds no text
+  for (const std::string& file : files)
+    file_kind(file, tokenizer.name());  // refuses what holds no text
   const bool narrow = tokenizer.vocab_size() < kFirstWideVocabulary;
   PublishedFile bin_file(bin), idx_file(idx), sums_file(sums);
   DatasetWriter writer(bin_file.file(), narrow ? TokenWidth::u16 : TokenWidth::i32);

@@ -13,6 +13,7 @@
 #include "stages/data/indexed_dataset.h"
 #include "stages/data/json_line.h"
 #include "stages/storage/input_file.h"
+#include "stages/tokenizers/utf8.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -112,6 +113,22 @@ void refuse_foreign(const std::string& path, std::string_view name, std::string_
            kConvert);
 }
 
+/// Refuses a text of another encoding, in which hardly any character but ASCII happens to be UTF-8.
+void refuse_other_encoding(const std::string& path, std::string_view head, bool is_cut) {
+  constexpr std::int64_t kFew = 16;
+  if (is_cut) head.remove_suffix(incomplete_tail(head));
+  const Utf8Count count = count_utf8(head);
+  if (count.invalid <= std::max(kFew, std::ssize(head) / 1000)) return;
+  if (count.invalid <= count.wide) return;
+  refuse(
+      path,
+      fmt::format("no text in UTF-8: {} places of its first {} bytes are none, the first at byte "
+                  "{}",
+                  count.invalid, head.size(), count.first_invalid + 1),
+      "convert it, as with iconv -f LATIN1 -t UTF-8, or leave them out with iconv -c -f UTF-8 -t "
+      "UTF-8");
+}
+
 /// Whether the first line is the header of a table that has a column of text.
 bool begins_with_header(std::string_view head) {
   constexpr std::string_view kNameCharacters = "abcdefghijklmnopqrstuvwxyz0123456789_";
@@ -157,10 +174,11 @@ bool begins_with_object(const std::string& path, std::string_view head, bool is_
 
 }  // namespace
 
-FileKind file_kind(const std::string& path) {
+FileKind file_kind(const std::string& path, std::string_view tokenizer) {
   const std::string name = in_lower_case(std::filesystem::path(path).filename().string());
   const auto [bytes, is_cut] = head_of(path);
   refuse_foreign(path, name, bytes);
+  if (tokenizer != kBytesTokenizer) refuse_other_encoding(path, bytes, is_cut);
   std::string_view head = bytes;
   if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);
   head.remove_prefix(std::min(head.find_first_not_of(" \t\r\n"), head.size()));

@@ -61,6 +61,17 @@ bool is_valid_utf8(std::string_view bytes) {
   return utf8::is_valid(bytes.begin(), bytes.end());
 }
 
+Utf8Count count_utf8(std::string_view bytes) {
+  Utf8Count count;
+  for (std::size_t at = 0; at < bytes.size();) {
+    const Span part = first_part(bytes.substr(at));
+    if (!part.valid && count.invalid++ == 0) count.first_invalid = at;
+    if (part.valid && part.bytes > 1) ++count.wide;
+    at += part.bytes;
+  }
+  return count;
+}
+
 std::size_t incomplete_tail(std::string_view text) {
   const std::size_t longest = std::min<std::size_t>(3, text.size());
   for (std::size_t tail = 1; tail <= longest; ++tail) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -11,6 +12,13 @@ namespace troupe::stages {
 /// decoders do. utf8-cpp's replace_invalid() puts one for a whole run of continuation bytes.
 std::string valid_utf8(std::string_view bytes);
 bool is_valid_utf8(std::string_view bytes);
+
+struct Utf8Count {
+  std::int64_t invalid = 0;       ///< parts that valid_utf8() replaces
+  std::int64_t wide = 0;          ///< valid characters of several bytes
+  std::size_t first_invalid = 0;  ///< byte at which the first invalid part begins, if there is one
+};
+Utf8Count count_utf8(std::string_view bytes);
 
 /// Bytes at the end of `text` that begin a character but do not finish it: 0 to 3.
 std::size_t incomplete_tail(std::string_view text);

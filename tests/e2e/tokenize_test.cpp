@@ -41,6 +41,24 @@ BOOST_AUTO_TEST_CASE(the_terminal_shows_how_far_the_text_is) {
   BOOST_TEST(program.shown().find("tokenized", end + 1) == std::string::npos, program.shown());
 }
 
+BOOST_AUTO_TEST_CASE(what_is_no_utf8_is_told) {
+  const TempDir dir;
+  const std::string model = dir.write("tok.model", sentencepiece_model());
+  std::vector<std::string> command{"tokenize"};
+  for (int i = 0; i < 12; ++i)
+    command.push_back(dir.write("text" + std::to_string(i), "the caf\xe9"));
+  for (const auto& word :
+       {std::string("--tokenizer"), model, std::string("-o"), (dir / "out").string()})
+    command.push_back(word);
+  const Finished done = troupe(command);
+  BOOST_TEST(done.exit_code == 0, done.err);
+  BOOST_TEST(
+      done.err.find("troupe: warning: " + command[1] + ": byte 8 is no UTF-8") != std::string::npos,
+      done.err);
+  BOOST_TEST(done.err.find("troupe: warning: so it is in 2 more files\n") != std::string::npos,
+             done.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_text_that_is_stopped_half_way_leaves_nothing) {
   const Workplace place;
   const std::string model = place.dir.write("tok.model", sentencepiece_model());

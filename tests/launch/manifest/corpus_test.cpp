@@ -84,6 +84,19 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_must_exist_and_fit_the_model) {
   launch::check_corpus(fits);
 }
 
+/// Before any text is tokenized, which may take long.
+BOOST_AUTO_TEST_CASE(a_text_in_latin_1_is_refused_unless_its_bytes_are_read) {
+  const Place place;
+  place.dir.write("spm.model", sentencepiece_model());
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += "caf\xe9 ";
+  place.dir.write("latin.txt", text);
+  place.refused(ErrorKind::data, {"m.toml:4:9:", "latin.txt", "no text in UTF-8"}, "\"latin.txt\"",
+                "tokenizer = \"spm.model\"\n");
+  auto m = place.manifest("\"latin.txt\"");
+  launch::check_corpus(m);
+}
+
 BOOST_AUTO_TEST_CASE(tokens_are_made_once_and_named_in_the_manifest) {
   const Place place;
   place.dir.write("a.txt", "0123456789");
