@@ -56,7 +56,7 @@ std::optional<Value> convert(const toml::node& node, Kind kind) {
 }
 
 /// An integer or a boolean as it is written; empty for anything else.
-std::string text_of(const toml::node& node) {
+std::string as_written(const toml::node& node) {
   if (node.is_integer()) return fmt::format("{}", *node.value<std::int64_t>());
   if (node.is_boolean()) return fmt::format("{}", *node.value<bool>());
   return "";
@@ -238,7 +238,7 @@ std::string_view name_of(toml::node_type type) {
 Value value_of(const Key& key, const toml::node& node, const PlaceOf& place_of) {
   std::optional<Value> value = convert(key, node, place_of);
   if (!value) {
-    const std::string synonym = value_synonym(key.table, key.name, text_of(node));
+    const std::string synonym = value_synonym(key.table, key.name, as_written(node));
     refuse(place_of(node),
            fmt::format("{}.{} must be {}, not {}{}", key.table, key.name, name_of(key.kind),
                        name_of(node.type()), synonym.empty() ? "" : "; " + synonym));
