@@ -240,7 +240,8 @@ BOOST_AUTO_TEST_CASE(a_state_that_is_not_finite_is_not_written) {
     for (const auto& [values, suffix] : {std::pair(parameter.weight, ""),
                                          {parameter.exp_avg, ".exp_avg"},
                                          {parameter.exp_avg_sq, ".exp_avg_sq"}}) {
-      float& value = values.as<float>()[static_cast<std::size_t>(values.shape[1] + 2)];
+      float& value =
+          test::opened(values).as<float>()[static_cast<std::size_t>(values.shape[1] + 2)];
       const float before = std::exchange(value, -infinity);
       const fs::path unfinished = unfinished_checkpoint(run.path(), 8);
       BOOST_CHECK_EXCEPTION(
