@@ -23,7 +23,12 @@ vocab_size = 256
 tie_word_embeddings = false
 dtype = "float32"
 """
-PIPELINE_SAMPLES, MICRO, SEQ_LEN = 32, 4, 256
+MICRO, SEQ_LEN = 4, 256
+
+
+def samples_of(bench):
+    """Samples of a step of the measured model."""
+    return 2 * MICRO if bench.smoke else 8 * MICRO
 
 
 class RunBox:
@@ -80,7 +85,7 @@ def tokens_per_s(bench, box, pp, threads, round_number, *settings):
     """Steady speed of a run of the measured model: the median of its steps except the first, which warms up."""
     name = f"pp{pp}-{len(settings)}-{round_number}"
     steps = 2 if bench.smoke else 5
-    manifest = box.manifest(name, MEASURED_MODEL, steps=steps, seq_len=SEQ_LEN, micro=MICRO, samples=PIPELINE_SAMPLES,
+    manifest = box.manifest(name, MEASURED_MODEL, steps=steps, seq_len=SEQ_LEN, micro=MICRO, samples=samples_of(bench),
                             pp=pp, threads=threads)
     sets = [word for setting in settings for word in ("--set", setting)]
     output_of(bench.troupe, "launch", manifest, *sets, timeout=300)
@@ -89,7 +94,7 @@ def tokens_per_s(bench, box, pp, threads, round_number, *settings):
 
 def pipeline_two(bench):
     """Two stages of one thread each, over one process of two threads less the bubble that the schedule must have."""
-    microbatches = PIPELINE_SAMPLES // MICRO
+    microbatches = samples_of(bench) // MICRO
     with RunBox() as box:
         for i in range(bench.repeats(3)):
             bubble = json_of(bench.program("pipeline_bubble"), 2, microbatches, bench.repeats(5))["bubble"]

@@ -2,7 +2,7 @@
 divide state among them."""
 import concurrent.futures, statistics
 
-from cluster import MEASURED_MODEL, MICRO, PIPELINE_SAMPLES, SEQ_LEN, RunBox
+from cluster import MEASURED_MODEL, MICRO, SEQ_LEN, RunBox, samples_of
 from measure import Row, output_of
 
 GROUP = "replicas of stage 0"
@@ -29,8 +29,8 @@ def dp_two(bench):
     alike = f"model.dtype={dtype}", "cluster.pin=false"
     with RunBox() as box, concurrent.futures.ThreadPoolExecutor() as both:
         for i in range(bench.repeats(5)):
-            two = speed(bench, box, f"two-{i}", PIPELINE_SAMPLES, "mesh.dp=2", *alike)
-            halves = [both.submit(speed, bench, box, f"alone-{i}-{side}", PIPELINE_SAMPLES // 2, *alike)
+            two = speed(bench, box, f"two-{i}", samples_of(bench), "mesh.dp=2", *alike)
+            halves = [both.submit(speed, bench, box, f"alone-{i}-{side}", samples_of(bench) // 2, *alike)
                       for side in range(2)]
             alone = sum(half.result() for half in halves)
             bench.record("two replicas, tokens/s", two)
@@ -43,7 +43,7 @@ def dp_two(bench):
 def reductions(bench, box, name, *settings):
     """Of a run with two replicas, the median over its steps: the share of the reductions' time that the replicas stood
     still for them, and the time of a step."""
-    rows = steps_of(bench, box, name, PIPELINE_SAMPLES, "mesh.dp=2", *settings)
+    rows = steps_of(bench, box, name, samples_of(bench), "mesh.dp=2", *settings)
     times = [next(c for c in row["collectives"] if c["group"] == GROUP) for row in rows]
     return (statistics.median(c["exposed_s"] / c["time_s"] for c in times),
             statistics.median(row["step_s"] for row in rows))
@@ -71,7 +71,7 @@ def sharded_two(bench):
             speeds = {}
             # Each goes first in turn, because a machine that gets slower or faster would favour one of them.
             for mode in ("none", sharding)[::-1 if i % 2 else 1]:
-                speeds[mode] = speed(bench, box, f"{mode}-{i}", PIPELINE_SAMPLES, "mesh.dp=2",
+                speeds[mode] = speed(bench, box, f"{mode}-{i}", samples_of(bench), "mesh.dp=2",
                                      f"data_parallel.sharding={mode}")
                 bench.record(f"{mode}, tokens/s", speeds[mode])
             bench.record("ratio", speeds[sharding] / speeds["none"])

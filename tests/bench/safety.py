@@ -1,19 +1,22 @@
 """The cost of a run's safety in step time: the neighbours' copies of its state, and checkpoints."""
 import statistics
 
-from cluster import MEASURED_MODEL, MICRO, PIPELINE_SAMPLES, SEQ_LEN, RunBox
+from cluster import MEASURED_MODEL, MICRO, SEQ_LEN, RunBox, samples_of
 from live_run import LiveRun
 from measure import Row, output_of
 
-BATCH = dict(seq_len=SEQ_LEN, micro=MICRO, samples=PIPELINE_SAMPLES)
 PAIRS = CHECKPOINTS = 9
 STEPS = 3  # per run; the first one warms up
 INTERVAL = 10  # assumed steps between checkpoints, for the mean added step time that is printed
 
 
+def batch_of(bench):
+    return dict(seq_len=SEQ_LEN, micro=MICRO, samples=samples_of(bench))
+
+
 def median_step_s(bench, box, name, copies):
     """Median step time of a separate run, with the neighbours' copies or without."""
-    manifest = box.manifest(name, MEASURED_MODEL, steps=STEPS, pp=2, threads=1, **BATCH)
+    manifest = box.manifest(name, MEASURED_MODEL, steps=STEPS, pp=2, threads=1, **batch_of(bench))
     output_of(bench.troupe, "launch", manifest, "--set", "checkpoint.interval=0", "--set",
               f"recovery.neighbour_copies={str(copies).lower()}", timeout=300)
     return statistics.median(row["step_s"] for row in box.metrics(name)[1:])
@@ -36,7 +39,7 @@ def checkpoint_stall(bench):
     """A checkpoint after every third step: it is written during the next step, whose update waits for what is not
     written by then; the third step is not affected."""
     checkpoints = bench.repeats(CHECKPOINTS)
-    with RunBox() as box, LiveRun(bench, box, "saves", "checkpoint.interval=3", pp=2, batch=BATCH) as run:
+    with RunBox() as box, LiveRun(bench, box, "saves", "checkpoint.interval=3", pp=2, batch=batch_of(bench)) as run:
         run.wait_for_step(3 * checkpoints + 3)
         steps = run.steps()
         for saved in run.events("checkpoint")[:checkpoints]:
