@@ -3,6 +3,7 @@
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -61,7 +62,9 @@ BOOST_AUTO_TEST_CASE(echo_without_segments, *utf::disabled()) {
   const bool limited = ::unshare(CLONE_NEWIPC) == 0 &&
                        (std::ofstream("/proc/sys/kernel/shmmni") << 0 << std::flush).good();
   parent.send(limited ? "limited" : "not allowed");
-  if (limited) echo_to(parent);
+  if (!limited) return;
+  echo_to(parent);
+  std::_Exit(0);  // UCX 1.13 leaks what it had made of a worker that it could not create
 }
 
 /// Connects a child that echoes to `node`, both in the job's epoch.
