@@ -44,12 +44,25 @@ std::optional<std::int64_t> remove_oldest(const fs::path& checkpoints) {
   return steps.front();
 }
 
+/// What a rank sees before an attempt. If any of it goes meanwhile, the attempt may have failed for
+/// it.
+struct Removable {
+  std::vector<std::int64_t> steps;
+  std::vector<fs::path> given_up;
+  bool operator==(const Removable&) const = default;
+};
+
+Removable removable(const fs::path& checkpoints) {
+  return {.steps = removable_checkpoints(checkpoints),
+          .given_up = given_up_checkpoints(checkpoints)};
+}
+
 }  // namespace
 
 std::vector<std::int64_t> write_with_room(const fs::path& checkpoints,
                                           const std::function<void()>& write) {
   std::vector<std::int64_t> removed;
-  std::vector<std::int64_t> seen = removable_checkpoints(checkpoints);
+  Removable seen = removable(checkpoints);
   while (true) {
     try {
       write();
@@ -57,9 +70,9 @@ std::vector<std::int64_t> write_with_room(const fs::path& checkpoints,
     } catch (const DiskFull&) {
       if (const auto step = remove_oldest(checkpoints))
         removed.push_back(*step);
-      else if (!remove_given_up(checkpoints) && removable_checkpoints(checkpoints) == seen)
+      else if (!remove_given_up(checkpoints) && removable(checkpoints) == seen)
         throw;  // neither this rank nor another has made room since the last attempt
-      seen = removable_checkpoints(checkpoints);
+      seen = removable(checkpoints);
     }
   }
 }

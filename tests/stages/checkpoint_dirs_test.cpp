@@ -167,6 +167,9 @@ BOOST_AUTO_TEST_CASE(old_ones_make_room_one_after_the_other_and_the_newest_stays
   // Another rank has begun to remove one, or has just done so.
   complete("step-12.tmp");
   BOOST_TEST(write_when([&] { return !fs::exists(run / "step-12.tmp"); }).empty());
+  // It is done with that between this rank's failure and its look.
+  complete("step-13.tmp");
+  BOOST_TEST(write_when([&] { return fs::remove_all(run / "step-13.tmp") == 0; }).empty());
   complete("step-11");
   attempts = 0;
   BOOST_TEST(write_when([&] {
