@@ -80,7 +80,8 @@ BOOST_AUTO_TEST_CASE(what_someone_else_calls_best_stays) {
   const std::vector<std::function<void()>> makers{
       [&] { std::filesystem::create_directory(best); },
       [&] { std::filesystem::create_symlink("step-1", best); },
-      [&] { std::ofstream(best) << "the one with the low loss\n"; }};
+      [&] { std::ofstream(best) << "the one with the low loss\n"; },
+      [&] { std::ofstream(best) << std::string(2 << 20, '1'); }};
   for (const auto& make : makers) {
     make();
     note_best(run.path(), 0, "text");
