@@ -29,6 +29,28 @@ class Work {
 
 enum class Reduction { sum, max, average };
 
+enum class Operation : std::uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  broadcast,
+  barrier
+};
+/// "all-reduce".
+const char* name_of(Operation operation);
+
+/// A collective that a member calls, as a value. Owns nothing.
+struct CollectiveCall {
+  Operation operation = Operation::barrier;
+  Reduction reduction = Reduction::sum;
+  int root = 0;
+  std::span<const Tensor> in;   ///< none of an all-reduce and a broadcast, which are in place
+  std::span<const Tensor> out;  ///< of these two with the input
+  /// Elements for each member, of what this one sends and receives; empty: as many for each.
+  std::span<const std::int64_t> send_counts, receive_counts;
+};
+
 /// Members 0..size()-1 that compute together. All members call the same collectives in the same
 /// order, from one thread each. A collective reads and writes its tensors after the ops that
 /// `stream` was given before the call; they stay valid until it is done, and no other collective
@@ -45,38 +67,57 @@ class ProcessGroup {
   virtual int size() const = 0;
   virtual int member() const = 0;
 
+  virtual std::unique_ptr<Work> start(Stream& stream, const CollectiveCall& call) = 0;
+
   /// x = reduction of the members' x, in place.
-  virtual std::unique_ptr<Work> all_reduce(Stream& stream, const Tensor& x,
-                                           Reduction reduction = Reduction::sum) = 0;
+  std::unique_ptr<Work> all_reduce(Stream& stream, const Tensor& x,
+                                   Reduction reduction = Reduction::sum) {
+    return all_reduce_many(stream, {&x, 1}, reduction);
+  }
   /// All tensors in one collective; bitwise equal to a call for each.
-  virtual std::unique_ptr<Work> all_reduce_many(Stream& stream, std::span<const Tensor> tensors,
-                                                Reduction reduction = Reduction::sum) = 0;
-  /// out[size() * N] = the members' in[N], in member order.
-  virtual std::unique_ptr<Work> all_gather(Stream& stream, const Tensor& in, const Tensor& out) = 0;
-  /// out = the members' in, in member order; member i has counts[i] elements.
-  virtual std::unique_ptr<Work> all_gather_uneven(Stream& stream, const Tensor& in,
-                                                  const Tensor& out,
-                                                  std::span<const std::int64_t> counts) = 0;
-  /// out[N] = this member's N elements of the reduction of in[size() * N].
-  virtual std::unique_ptr<Work> reduce_scatter(Stream& stream, const Tensor& in, const Tensor& out,
-                                               Reduction reduction = Reduction::sum) = 0;
-  /// out = this member's counts[member()] elements of the reduction of in.
-  virtual std::unique_ptr<Work> reduce_scatter_uneven(Stream& stream, const Tensor& in,
-                                                      const Tensor& out,
-                                                      std::span<const std::int64_t> counts,
-                                                      Reduction reduction = Reduction::sum) = 0;
-  /// out block i = block `member()` of member i's in; both [size() * N].
-  virtual std::unique_ptr<Work> all_to_all(Stream& stream, const Tensor& in, const Tensor& out) = 0;
-  /// Sends send_counts[i] elements of `in` to member i, and puts receive_counts[i] elements from
-  /// member i into `out`, both in member order.
-  virtual std::unique_ptr<Work> all_to_all_uneven(Stream& stream, const Tensor& in,
-                                                  const Tensor& out,
-                                                  std::span<const std::int64_t> send_counts,
-                                                  std::span<const std::int64_t> receive_counts) = 0;
+  std::unique_ptr<Work> all_reduce_many(Stream& stream, std::span<const Tensor> tensors,
+                                        Reduction reduction = Reduction::sum) {
+    return start(
+        stream,
+        {.operation = Operation::all_reduce, .reduction = reduction, .in = {}, .out = tensors});
+  }
+  /// out[size() * N] = the members' in[N], in member order; or member i has counts[i] elements.
+  std::unique_ptr<Work> all_gather(Stream& stream, const Tensor& in, const Tensor& out,
+                                   std::span<const std::int64_t> counts = {}) {
+    return start(stream, {.operation = Operation::all_gather,
+                          .in = {&in, 1},
+                          .out = {&out, 1},
+                          .receive_counts = counts});
+  }
+  /// out[N] = this member's N elements of the reduction of in[size() * N]; or member i has
+  /// counts[i].
+  std::unique_ptr<Work> reduce_scatter(Stream& stream, const Tensor& in, const Tensor& out,
+                                       Reduction reduction = Reduction::sum,
+                                       std::span<const std::int64_t> counts = {}) {
+    return start(stream, {.operation = Operation::reduce_scatter,
+                          .reduction = reduction,
+                          .in = {&in, 1},
+                          .out = {&out, 1},
+                          .send_counts = counts});
+  }
+  /// out block i = block `member()` of member i's in, both [size() * N]; or send_counts[i] elements
+  /// of `in` go to member i, and receive_counts[i] from it into `out`, both in member order.
+  std::unique_ptr<Work> all_to_all(Stream& stream, const Tensor& in, const Tensor& out,
+                                   std::span<const std::int64_t> send_counts = {},
+                                   std::span<const std::int64_t> receive_counts = {}) {
+    return start(stream, {.operation = Operation::all_to_all,
+                          .in = {&in, 1},
+                          .out = {&out, 1},
+                          .send_counts = send_counts,
+                          .receive_counts = receive_counts});
+  }
   /// x = root's x, on all members.
-  virtual std::unique_ptr<Work> broadcast(Stream& stream, const Tensor& x, int root) = 0;
+  std::unique_ptr<Work> broadcast(Stream& stream, const Tensor& x, int root) {
+    return start(stream,
+                 {.operation = Operation::broadcast, .root = root, .in = {}, .out = {&x, 1}});
+  }
   /// Done once all members have called it.
-  virtual std::unique_ptr<Work> barrier(Stream& stream) = 0;
+  std::unique_ptr<Work> barrier(Stream& stream) { return start(stream, {}); }
 
   /// Ends every work, now and later, with an Error that holds `reason`. Callable from any thread.
   virtual void abort(const std::string& reason) = 0;

@@ -17,24 +17,6 @@ constexpr std::size_t kAtOnceBytes = 16u << 10;
 
 }  // namespace
 
-const char* name_of(Operation operation) {
-  switch (operation) {
-    case Operation::all_reduce:
-      return "all-reduce";
-    case Operation::all_gather:
-      return "all-gather";
-    case Operation::reduce_scatter:
-      return "reduce-scatter";
-    case Operation::all_to_all:
-      return "all-to-all";
-    case Operation::broadcast:
-      return "broadcast";
-    case Operation::barrier:
-      break;
-  }
-  return "barrier";
-}
-
 bool reduces(Operation operation) {
   return operation == Operation::all_reduce || operation == Operation::reduce_scatter;
 }
@@ -58,7 +40,7 @@ void Collective::Destroy::operator()(Collective* collective) const {
 
 // --- rounds
 
-void Collective::start(const Call& call, std::uint64_t sequence) {
+void Collective::start(const CollectiveCall& call, std::uint64_t sequence) {
   sequence_ = sequence;
   over_.store(false, std::memory_order_relaxed);
   plan(call);

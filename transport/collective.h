@@ -20,16 +20,9 @@ namespace troupe::transport {
 
 class UcxGroup;
 
-enum class Operation : std::uint8_t {
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  all_to_all,
-  broadcast,
-  barrier
-};
-/// "all-reduce".
-const char* name_of(Operation operation);
+using tensor::CollectiveCall;
+using tensor::Operation;
+
 /// Whether the operation adds, or takes a maximum.
 bool reduces(Operation operation);
 
@@ -71,17 +64,6 @@ class Collective : public NamedWork {
   struct Round;
 
  public:
-  struct Call {
-    Operation operation = Operation::all_reduce;
-    std::span<const tensor::Tensor> in;
-    std::span<const tensor::Tensor> out;
-    tensor::Reduction reduction = tensor::Reduction::sum;
-    int root = 0;
-    /// Elements for each member, of what this one sends and receives, if they may differ.
-    std::span<const std::int64_t> send_counts{};
-    std::span<const std::int64_t> receive_counts{};
-  };
-
   explicit Collective(UcxGroup& group) : group_(&group) {}
   bool done() const override { return over_.load(std::memory_order_acquire); }
   void wait() override;
@@ -98,8 +80,9 @@ class Collective : public NamedWork {
 
   // The members below are for the group, with the worker's lock held.
 
-  /// Takes a call, which begins later.
-  void start(const Call& call, std::uint64_t sequence);
+  /// Takes a call, which begins later. `in` and the counts are given, also of one that is in place
+  /// or even.
+  void start(const CollectiveCall& call, std::uint64_t sequence);
   /// Bytes of the slots that it needs; 0: none.
   std::size_t needed_bytes() const;
   /// Begins to run, with slots of at least needed_bytes().
@@ -171,11 +154,11 @@ class Collective : public NamedWork {
   };
 
   // What each operation exchanges, in collective_plan.cpp.
-  void plan(const Call& call);
+  void plan(const CollectiveCall& call);
   void plan_all_reduce();
-  void plan_all_gather(const Call& call);
-  void plan_reduce_scatter(const Call& call);
-  void plan_all_to_all(const Call& call);
+  void plan_all_gather(const CollectiveCall& call);
+  void plan_reduce_scatter(const CollectiveCall& call);
+  void plan_all_to_all(const CollectiveCall& call);
   void plan_broadcast(int root);
 
   std::size_t most_elements() const;

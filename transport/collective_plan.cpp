@@ -23,7 +23,7 @@ Piece slice(std::size_t elements, std::size_t members, std::size_t member) {
 
 }  // namespace
 
-void Collective::plan(const Call& call) {
+void Collective::plan(const CollectiveCall& call) {
   operation_ = call.operation;
   reduction_ = call.reduction;
   dtype_ = call.in.empty() ? tensor::DType::f32 : call.in.front().dtype;
@@ -66,7 +66,7 @@ void Collective::plan_all_reduce() {
   }
 }
 
-void Collective::plan_reduce_scatter(const Call& call) {
+void Collective::plan_reduce_scatter(const CollectiveCall& call) {
   own_ = block(call.send_counts, static_cast<std::size_t>(group_->member()));
   for (std::size_t i = 0; i < flows_.size(); ++i) {
     flows_[i].sends[0] = block(call.send_counts, i);
@@ -74,14 +74,14 @@ void Collective::plan_reduce_scatter(const Call& call) {
   }
 }
 
-void Collective::plan_all_gather(const Call& call) {
+void Collective::plan_all_gather(const CollectiveCall& call) {
   for (std::size_t i = 0; i < flows_.size(); ++i) {
     flows_[i].sends[0] = {.begin = 0, .size = in_.num_elements()};
     flows_[i].receives[0] = block(call.receive_counts, i);
   }
 }
 
-void Collective::plan_all_to_all(const Call& call) {
+void Collective::plan_all_to_all(const CollectiveCall& call) {
   for (std::size_t i = 0; i < flows_.size(); ++i) {
     flows_[i].sends[0] = block(call.send_counts, i);
     flows_[i].receives[0] = block(call.receive_counts, i);

@@ -12,7 +12,8 @@
 
 namespace troupe::transport {
 
-using tensor::Reduction;
+using tensor::CollectiveCall;
+using tensor::Operation;
 using tensor::Stream;
 using tensor::Tensor;
 using tensor::Work;
@@ -126,59 +127,6 @@ StagedGroup::~StagedGroup() {
   }
 }
 
-// --- the collectives
-
-std::unique_ptr<Work> StagedGroup::all_reduce(Stream& stream, const Tensor& x,
-                                              Reduction reduction) {
-  return all_reduce_many(stream, {&x, 1}, reduction);
-}
-std::unique_ptr<Work> StagedGroup::all_reduce_many(Stream& stream, std::span<const Tensor> tensors,
-                                                   Reduction reduction) {
-  return start(stream,
-               {.operation = Operation::all_reduce, .reduction = reduction, .out = tensors});
-}
-std::unique_ptr<Work> StagedGroup::all_gather(Stream& stream, const Tensor& in, const Tensor& out) {
-  return all_gather_uneven(stream, in, out, {});
-}
-std::unique_ptr<Work> StagedGroup::all_gather_uneven(Stream& stream, const Tensor& in,
-                                                     const Tensor& out, Counts counts) {
-  return start(stream, {.operation = Operation::all_gather,
-                        .in = {&in, 1},
-                        .out = {&out, 1},
-                        .receive_counts = counts});
-}
-std::unique_ptr<Work> StagedGroup::reduce_scatter(Stream& stream, const Tensor& in,
-                                                  const Tensor& out, Reduction reduction) {
-  return reduce_scatter_uneven(stream, in, out, {}, reduction);
-}
-std::unique_ptr<Work> StagedGroup::reduce_scatter_uneven(Stream& stream, const Tensor& in,
-                                                         const Tensor& out, Counts counts,
-                                                         Reduction reduction) {
-  return start(stream, {.operation = Operation::reduce_scatter,
-                        .reduction = reduction,
-                        .in = {&in, 1},
-                        .out = {&out, 1},
-                        .send_counts = counts});
-}
-std::unique_ptr<Work> StagedGroup::all_to_all(Stream& stream, const Tensor& in, const Tensor& out) {
-  return all_to_all_uneven(stream, in, out, {}, {});
-}
-std::unique_ptr<Work> StagedGroup::all_to_all_uneven(Stream& stream, const Tensor& in,
-                                                     const Tensor& out, Counts send_counts,
-                                                     Counts receive_counts) {
-  return start(stream, {.operation = Operation::all_to_all,
-                        .in = {&in, 1},
-                        .out = {&out, 1},
-                        .send_counts = send_counts,
-                        .receive_counts = receive_counts});
-}
-std::unique_ptr<Work> StagedGroup::broadcast(Stream& stream, const Tensor& x, int root) {
-  return start(stream, {.operation = Operation::broadcast, .root = root, .out = {&x, 1}});
-}
-std::unique_ptr<Work> StagedGroup::barrier(Stream& stream) {
-  return start(stream, {.operation = Operation::barrier});
-}
-
 // --- from the device to the hosts
 
 /// Memory for a collective.
@@ -192,7 +140,6 @@ StagedGroup::Staged& StagedGroup::take() {
   return staged;
 }
 
-/// Queues the copies into pinned memory. The collective begins once they have run.
 std::unique_ptr<Work> StagedGroup::start(Stream& stream, const CollectiveCall& call) {
   Staged& staged = take();
   try {
@@ -267,7 +214,7 @@ void StagedGroup::on_copied(Staged& staged) {
     Staged& next = *due_.front();
     due_.pop_front();
     try {
-      next.work = start_collective(*hosts_, *host_stream_, next.call);
+      next.work = hosts_->start(*host_stream_, next.call);
       next.begun.store(next.work.get(), std::memory_order_release);
       // It may have ended before: whoever asked done() meanwhile was told that it had not begun.
       if (auto* const named = dynamic_cast<NamedWork*>(next.work.get())) named->announce();

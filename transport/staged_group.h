@@ -12,7 +12,6 @@
 
 #include "tensor/device.h"
 #include "tensor/process_group.h"
-#include "transport/collective_call.h"
 
 namespace troupe::transport {
 
@@ -29,34 +28,11 @@ class StagedGroup final : public tensor::ProcessGroup {
               const std::string& name);
   ~StagedGroup() override;
 
-  using Counts = std::span<const std::int64_t>;
   int size() const override { return hosts_->size(); }
   int member() const override { return hosts_->member(); }
-  std::unique_ptr<tensor::Work> all_reduce(tensor::Stream& stream, const tensor::Tensor& x,
-                                           tensor::Reduction reduction) override;
-  std::unique_ptr<tensor::Work> all_reduce_many(tensor::Stream& stream,
-                                                std::span<const tensor::Tensor> tensors,
-                                                tensor::Reduction reduction) override;
-  std::unique_ptr<tensor::Work> all_gather(tensor::Stream& stream, const tensor::Tensor& in,
-                                           const tensor::Tensor& out) override;
-  std::unique_ptr<tensor::Work> all_gather_uneven(tensor::Stream& stream, const tensor::Tensor& in,
-                                                  const tensor::Tensor& out,
-                                                  Counts counts) override;
-  std::unique_ptr<tensor::Work> reduce_scatter(tensor::Stream& stream, const tensor::Tensor& in,
-                                               const tensor::Tensor& out,
-                                               tensor::Reduction reduction) override;
-  std::unique_ptr<tensor::Work> reduce_scatter_uneven(tensor::Stream& stream,
-                                                      const tensor::Tensor& in,
-                                                      const tensor::Tensor& out, Counts counts,
-                                                      tensor::Reduction reduction) override;
-  std::unique_ptr<tensor::Work> all_to_all(tensor::Stream& stream, const tensor::Tensor& in,
-                                           const tensor::Tensor& out) override;
-  std::unique_ptr<tensor::Work> all_to_all_uneven(tensor::Stream& stream, const tensor::Tensor& in,
-                                                  const tensor::Tensor& out, Counts send_counts,
-                                                  Counts receive_counts) override;
-  std::unique_ptr<tensor::Work> broadcast(tensor::Stream& stream, const tensor::Tensor& x,
-                                          int root) override;
-  std::unique_ptr<tensor::Work> barrier(tensor::Stream& stream) override;
+  /// Queues the copies into pinned memory. The collective begins once they have run.
+  std::unique_ptr<tensor::Work> start(tensor::Stream& stream,
+                                      const tensor::CollectiveCall& call) override;
   void abort(const std::string& reason) override { hosts_->abort(reason); }
   std::string fault() const override { return hosts_->fault(); }
   std::int64_t bytes() const override { return hosts_->bytes() + pinned_bytes_.load(); }
@@ -69,8 +45,7 @@ class StagedGroup final : public tensor::ProcessGroup {
   };
 
   Staged& take();
-  std::unique_ptr<tensor::Work> start(tensor::Stream& stream, const CollectiveCall& call);
-  void copy_in(tensor::Stream& stream, const CollectiveCall& call, Staged& staged);
+  void copy_in(tensor::Stream& stream, const tensor::CollectiveCall& call, Staged& staged);
   void on_copied(Staged& staged);
   void wait_begun(Staged& staged);
   void copy_back(const Staged& staged, tensor::Stream& stream);

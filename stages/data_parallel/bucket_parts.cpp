@@ -56,16 +56,16 @@ void BucketReduction::reduce_over_replicas(UnderWay& now) {
   }
   if (bucket.slices.empty()) return all_reduce(now, groups_.replicas, replicas_, x);
   begin(now, replicas_, x);
-  now.work = groups_.replicas.group->reduce_scatter_uneven(*stream_, x, own_part(bucket, x),
-                                                           bucket.counts);
+  now.work = groups_.replicas.group->reduce_scatter(*stream_, x, own_part(bucket, x),
+                                                    tensor::Reduction::sum, bucket.counts);
 }
 
 void BucketReduction::forward_to_twin(UnderWay& now) {
   const SharedBucket& bucket = bucket_of(now);
   const Tensor& own = bucket.memory.kept_gradient;
   begin(now, twins_, own);
-  now.work = groups_.twins.group->all_to_all_uneven(*stream_, own, bucket.memory.twin_gradient,
-                                                    bucket.sent, bucket.received);
+  now.work = groups_.twins.group->all_to_all(*stream_, own, bucket.memory.twin_gradient,
+                                             bucket.sent, bucket.received);
 }
 
 void BucketReduction::all_reduce(UnderWay& now, const GradientGroup& group,

@@ -33,9 +33,9 @@ void GatheredWeights::share() {
   for (const SharedBucket& bucket : buckets_) {
     if (bucket.memory.is_head_use) continue;
     const tensor::Tensor& whole = bucket.memory.forward_weights;
-    under_way_.push_back({.work = replicas_.all_gather_uneven(*stream_, bucket.memory.kept_weights,
-                                                              whole, bucket.counts),
-                          .began_s = now_s()});
+    under_way_.push_back(
+        {.work = replicas_.all_gather(*stream_, bucket.memory.kept_weights, whole, bucket.counts),
+         .began_s = now_s()});
     ++report_.count;
     report_.bytes += static_cast<std::int64_t>(whole.num_bytes());
   }

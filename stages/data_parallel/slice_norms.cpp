@@ -40,8 +40,8 @@ void SliceNorms::sum(tensor::Stream& stream, std::span<double> out) {
   const auto f64 = tensor::DType::f64;
   const std::int64_t own_count = sums_of_[static_cast<std::size_t>(self)];
   replicas_
-      .all_gather_uneven(stream, {all + own_begin, f64, {own_count}},
-                         gathered_.view(f64, {std::ssize(squares_.pieces())}), sums_of_)
+      .all_gather(stream, {all + own_begin, f64, {own_count}},
+                  gathered_.view(f64, {std::ssize(squares_.pieces())}), sums_of_)
       ->wait();
   const double* from = all;
   for (int replica = 0; replica < replicas_.size(); ++replica)

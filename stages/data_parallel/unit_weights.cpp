@@ -114,7 +114,7 @@ void UnitWeights::gather(Lane& lane, Slot& slot, int bucket) {
   slot.began_s = now_s();
   slot.released->wait(*lane.stream);
   slot.gather =
-      lane.group->all_gather_uneven(*lane.stream, shared.memory.kept_weights, whole, shared.counts);
+      lane.group->all_gather(*lane.stream, shared.memory.kept_weights, whole, shared.counts);
   ++report_.count;
   report_.bytes += static_cast<std::int64_t>(whole.num_bytes());
 }

@@ -62,7 +62,7 @@ std::unique_ptr<tensor::Work> forward(tensor::Stream& stream, tensor::ProcessGro
   std::vector<std::int64_t> sent(static_cast<std::size_t>(members)), received(sent);
   sent[static_cast<std::size_t>((member + 1) % members)] = own.num_elements();
   received[static_cast<std::size_t>((member + members - 1) % members)] = twin.num_elements();
-  return twins.all_to_all_uneven(stream, own, twin, sent, received);
+  return twins.all_to_all(stream, own, twin, sent, received);
 }
 
 /// Notes the parameters whose digests differ.

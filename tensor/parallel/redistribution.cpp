@@ -62,14 +62,14 @@ Tensor reduce_scatter_rows(Stream& stream, ProcessGroup& group, const Tensor& x,
 Tensor gather_rows_uneven(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& out,
                           std::span<const std::int64_t> counts) {
   if (group.size() == 1) return x;
-  group.all_gather_uneven(stream, x, out, counts)->wait(stream);
+  group.all_gather(stream, x, out, counts)->wait(stream);
   return out;
 }
 
 Tensor reduce_scatter_rows_uneven(Stream& stream, ProcessGroup& group, const Tensor& x,
                                   const Tensor& out, std::span<const std::int64_t> counts) {
   if (group.size() == 1) return x;
-  group.reduce_scatter_uneven(stream, x, out, counts)->wait(stream);
+  group.reduce_scatter(stream, x, out, Reduction::sum, counts)->wait(stream);
   return out;
 }
 
@@ -107,7 +107,7 @@ Tensor exchange_rows(Stream& stream, ProcessGroup& group, const Tensor& x, const
                      std::span<const std::int64_t> send_counts,
                      std::span<const std::int64_t> receive_counts) {
   if (group.size() == 1) return x;
-  group.all_to_all_uneven(stream, x, out, send_counts, receive_counts)->wait(stream);
+  group.all_to_all(stream, x, out, send_counts, receive_counts)->wait(stream);
   return out;
 }
 

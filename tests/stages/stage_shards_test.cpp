@@ -398,13 +398,13 @@ BOOST_AUTO_TEST_CASE(recompute_has_the_collectives_of_the_forward_less_the_last_
       BOOST_TEST(more(sequence_parallel, {.mode = mode}).empty());
   // Three layers: each alone, or a group of two and one of one.
   const stages::Recompute alone{.mode = full}, groups{.mode = full, .num_layers = 2};
-  BOOST_TEST((more(false, alone) == Collectives{{"all_reduce", 3}}));
-  BOOST_TEST((more(false, groups) == Collectives{{"all_reduce", 4}}));
-  BOOST_TEST((more(true, alone) == Collectives{{"all_gather", 6}, {"reduce_scatter", 3}}));
-  BOOST_TEST((more(true, groups) == Collectives{{"all_gather", 6}, {"reduce_scatter", 4}}));
+  BOOST_TEST((more(false, alone) == Collectives{{"all-reduce", 3}}));
+  BOOST_TEST((more(false, groups) == Collectives{{"all-reduce", 4}}));
+  BOOST_TEST((more(true, alone) == Collectives{{"all-gather", 6}, {"reduce-scatter", 3}}));
+  BOOST_TEST((more(true, groups) == Collectives{{"all-gather", 6}, {"reduce-scatter", 4}}));
   stages::Recompute distributed = groups;
   distributed.distribute_saved_activations = true;
-  BOOST_TEST((more(false, distributed) == Collectives{{"all_gather", 2}, {"all_reduce", 4}}));
+  BOOST_TEST((more(false, distributed) == Collectives{{"all-gather", 2}, {"all-reduce", 4}}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

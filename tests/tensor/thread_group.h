@@ -35,11 +35,9 @@ struct Traffic {
   bool operator==(const Traffic&) const = default;
 };
 
-enum class Collective { reduce, gather, scatter, exchange, broadcast, barrier };
-
 /// One member's part of a collective.
 struct Call {
-  Collective kind = Collective::barrier;
+  Operation operation = Operation::barrier;
   std::vector<Tensor> in, out;
   std::vector<std::int64_t> counts;  // of an exchange: what each member is sent
   std::vector<std::int64_t> receive_counts;
@@ -133,69 +131,24 @@ class ThreadGroup final : public ProcessGroup {
   int size() const override { return static_cast<int>(meeting_->calls.size()); }
   int member() const override { return member_; }
 
-  std::unique_ptr<Work> all_reduce(Stream& stream, const Tensor& x, Reduction reduction) override {
-    return all_reduce_many(stream, {&x, 1}, reduction);
+  /// Ops of a host have run when they return; a stream that runs them later is waited for.
+  std::unique_ptr<Work> start(Stream& stream, const CollectiveCall& asked) override {
+    stream.synchronize();
+    Call call = own_copy(asked);
+    check(call);
+    Traffic& traffic = traffic_[name_of(call.operation)];
+    ++traffic.calls;
+    for (const Tensor& x : call.in) traffic.bytes += static_cast<std::int64_t>(x.num_bytes());
+    waiting_.push_back(std::make_shared<Call>(std::move(call)));
+    auto work = std::make_unique<ThreadWork>(*this, waiting_.back());
+    if (moves_ == Moves::at_call) work->wait();
+    return work;
   }
-  std::unique_ptr<Work> all_reduce_many(Stream& stream, std::span<const Tensor> tensors,
-                                        Reduction reduction) override {
-    const std::vector<Tensor> all(tensors.begin(), tensors.end());
-    return start(stream, "all_reduce",
-                 {.kind = Collective::reduce, .in = all, .out = all, .reduction = reduction});
-  }
-  std::unique_ptr<Work> all_gather(Stream& stream, const Tensor& in, const Tensor& out) override {
-    return all_gather_uneven(stream, in, out, even(in.num_elements()));
-  }
-  std::unique_ptr<Work> all_gather_uneven(Stream& stream, const Tensor& in, const Tensor& out,
-                                          std::span<const std::int64_t> counts) override {
-    require(in.num_elements() == counts[me()] && out.num_elements() == sum(counts), "all_gather");
-    require(in_its_place(in, out, counts), "all_gather over its own input");
-    return start(stream, "all_gather",
-                 {.kind = Collective::gather, .in = {in}, .out = {out}, .counts = copy(counts)});
-  }
-  std::unique_ptr<Work> reduce_scatter(Stream& stream, const Tensor& in, const Tensor& out,
-                                       Reduction reduction) override {
-    return reduce_scatter_uneven(stream, in, out, even(out.num_elements()), reduction);
-  }
-  std::unique_ptr<Work> reduce_scatter_uneven(Stream& stream, const Tensor& in, const Tensor& out,
-                                              std::span<const std::int64_t> counts,
-                                              Reduction reduction) override {
-    require(out.num_elements() == counts[me()] && in.num_elements() == sum(counts),
-            "reduce_scatter");
-    require(in_its_place(out, in, counts), "reduce_scatter over its own input");
-    return start(stream, "reduce_scatter",
-                 {.kind = Collective::scatter,
-                  .in = {in},
-                  .out = {out},
-                  .counts = copy(counts),
-                  .reduction = reduction});
-  }
-  std::unique_ptr<Work> all_to_all(Stream& stream, const Tensor& in, const Tensor& out) override {
-    require(in.num_elements() % size() == 0, "all_to_all");
-    const auto counts = even(in.num_elements() / size());
-    return all_to_all_uneven(stream, in, out, counts, counts);
-  }
-  std::unique_ptr<Work> all_to_all_uneven(Stream& stream, const Tensor& in, const Tensor& out,
-                                          std::span<const std::int64_t> send_counts,
-                                          std::span<const std::int64_t> receive_counts) override {
-    require(in.num_elements() == sum(send_counts) && out.num_elements() == sum(receive_counts),
-            "all_to_all");
-    return start(stream, "all_to_all",
-                 {.kind = Collective::exchange,
-                  .in = {in},
-                  .out = {out},
-                  .counts = copy(send_counts),
-                  .receive_counts = copy(receive_counts)});
-  }
-  std::unique_ptr<Work> broadcast(Stream& stream, const Tensor& x, int root) override {
-    return start(stream, "broadcast",
-                 {.kind = Collective::broadcast, .in = {x}, .out = {x}, .root = root});
-  }
-  std::unique_ptr<Work> barrier(Stream& stream) override { return start(stream, "barrier", {}); }
 
   void abort(const std::string& reason) override { meeting_->abort(reason); }
   std::string fault() const override { return meeting_->fault(); }
 
-  /// What this member asked for so far, by name of the function.
+  /// What this member asked for so far, by name of the operation.
   const std::map<std::string, Traffic>& traffic() const { return traffic_; }
 
  private:
@@ -245,16 +198,47 @@ class ThreadGroup final : public ProcessGroup {
     return p == w + before(counts, me()) * static_cast<std::int64_t>(size_of(whole.dtype));
   }
 
-  /// Ops of a host have run when they return; a stream that runs them later is waited for.
-  std::unique_ptr<Work> start(Stream& stream, const std::string& name, Call call) {
-    stream.synchronize();
-    Traffic& traffic = traffic_[name];
-    ++traffic.calls;
-    for (const Tensor& x : call.in) traffic.bytes += static_cast<std::int64_t>(x.num_bytes());
-    waiting_.push_back(std::make_shared<Call>(std::move(call)));
-    auto work = std::make_unique<ThreadWork>(*this, waiting_.back());
-    if (moves_ == Moves::at_call) work->wait();
-    return work;
+  /// With the counts of an even call, and the input of one that is in place.
+  Call own_copy(const CollectiveCall& asked) const {
+    const bool is_in_place =
+        asked.operation == Operation::all_reduce || asked.operation == Operation::broadcast;
+    const auto& in = is_in_place ? asked.out : asked.in;
+    Call call{.operation = asked.operation,
+              .in = {in.begin(), in.end()},
+              .out = {asked.out.begin(), asked.out.end()},
+              .counts = copy(asked.send_counts),
+              .receive_counts = copy(asked.receive_counts),
+              .reduction = asked.reduction,
+              .root = asked.root};
+    if (asked.operation == Operation::all_gather) {
+      call.counts = call.receive_counts;
+      if (call.counts.empty()) call.counts = even(call.in[0].num_elements());
+    } else if (asked.operation == Operation::reduce_scatter && call.counts.empty()) {
+      call.counts = even(call.out[0].num_elements());
+    } else if (asked.operation == Operation::all_to_all && call.counts.empty()) {
+      require(call.in[0].num_elements() % size() == 0, "all-to-all");
+      call.counts = call.receive_counts = even(call.in[0].num_elements() / size());
+    }
+    return call;
+  }
+  void check(const Call& call) const {
+    const auto elements_of = [](const std::vector<Tensor>& x) { return x[0].num_elements(); };
+    const std::string name = name_of(call.operation);
+    if (call.operation == Operation::all_gather) {
+      require(
+          elements_of(call.in) == call.counts[me()] && elements_of(call.out) == sum(call.counts),
+          name);
+      require(in_its_place(call.in[0], call.out[0], call.counts), name + " over its own input");
+    } else if (call.operation == Operation::reduce_scatter) {
+      require(
+          elements_of(call.out) == call.counts[me()] && elements_of(call.in) == sum(call.counts),
+          name);
+      require(in_its_place(call.out[0], call.in[0], call.counts), name + " over its own input");
+    } else if (call.operation == Operation::all_to_all) {
+      require(elements_of(call.in) == sum(call.counts) &&
+                  elements_of(call.out) == sum(call.receive_counts),
+              name);
+    }
   }
 
   /// Collectives run in the order in which they were started, whatever is waited for.
@@ -276,23 +260,23 @@ class ThreadGroup final : public ProcessGroup {
 
   std::vector<std::vector<double>> results_of(const Call& call) const {
     for (const Call* other : meeting_->calls) {
-      require(other->kind == call.kind && other->in.size() == call.in.size() &&
+      require(other->operation == call.operation && other->in.size() == call.in.size() &&
                   other->reduction == call.reduction && other->root == call.root,
               "members call different collectives");
     }
-    switch (call.kind) {
-      case Collective::reduce:
+    switch (call.operation) {
+      case Operation::all_reduce:
         return reduced(call);
-      case Collective::gather:
+      case Operation::all_gather:
         return {gathered(call)};
-      case Collective::scatter:
+      case Operation::reduce_scatter:
         return {reduced_part(call, 0, before(call.counts, me()), call.counts[me()])};
-      case Collective::exchange:
+      case Operation::all_to_all:
         return {exchanged(call)};
-      case Collective::broadcast:
+      case Operation::broadcast:
         return {part(*meeting_->calls[static_cast<std::size_t>(call.root)], 0,
                      call.in[0].num_elements())};
-      case Collective::barrier:
+      case Operation::barrier:
         break;
     }
     return {};

@@ -13,7 +13,6 @@
 namespace troupe::transport {
 namespace {
 
-using tensor::Reduction;
 using tensor::Stream;
 using tensor::Tensor;
 using tensor::Work;
@@ -63,91 +62,81 @@ UcxGroup::~UcxGroup() {
 
 // --- the collectives
 
-std::unique_ptr<Work> UcxGroup::all_reduce(Stream& stream, const Tensor& x, Reduction reduction) {
-  return all_reduce_many(stream, {&x, 1}, reduction);
+/// The call with its input, also if it is in place, and with its counts, also if it is even.
+CollectiveCall UcxGroup::completed(const CollectiveCall& call) {
+  CollectiveCall all = call;
+  const auto every_member = [&](std::int64_t elements) {
+    counts_.assign(ranks_.size(), elements);
+    return std::span<const std::int64_t>(counts_);
+  };
+  switch (call.operation) {
+    case Operation::all_reduce:
+    case Operation::broadcast:
+      all.in = call.out;
+      break;
+    case Operation::all_gather:
+      if (call.receive_counts.empty()) all.receive_counts = every_member(call.in[0].num_elements());
+      break;
+    case Operation::reduce_scatter:
+      if (call.send_counts.empty()) all.send_counts = every_member(call.out[0].num_elements());
+      break;
+    case Operation::all_to_all:
+      if (call.send_counts.empty()) {
+        TROUPE_ASSERT(call.in[0].num_elements() % size() == 0);
+        all.send_counts = all.receive_counts = every_member(call.in[0].num_elements() / size());
+      }
+      break;
+    case Operation::barrier:
+      break;
+  }
+  return all;
 }
 
-std::unique_ptr<Work> UcxGroup::all_reduce_many(Stream& stream, std::span<const Tensor> tensors,
-                                                Reduction reduction) {
-  return start(
-      stream,
-      {.operation = Operation::all_reduce, .in = tensors, .out = tensors, .reduction = reduction});
-}
-
-std::unique_ptr<Work> UcxGroup::all_gather(Stream& stream, const Tensor& in, const Tensor& out) {
-  counts_.assign(ranks_.size(), in.num_elements());
-  return all_gather_uneven(stream, in, out, counts_);
-}
-
-std::unique_ptr<Work> UcxGroup::all_gather_uneven(Stream& stream, const Tensor& in,
-                                                  const Tensor& out, Counts counts) {
+/// Asserts that what this member gives and takes fits the counts.
+void UcxGroup::check(const CollectiveCall& call) const {
   const auto self = static_cast<std::size_t>(member_);
-  TROUPE_ASSERT(counts.size() == ranks_.size() && in.num_elements() == counts[self] &&
-                out.num_elements() == sum(counts) && in.dtype == out.dtype);
-  stream.synchronize();
-  copy_elements(in, 0, out, sum(counts.first(self)), counts[self]);
-  return start(stream, {.operation = Operation::all_gather,
-                        .in = {&in, 1},
-                        .out = {&out, 1},
-                        .receive_counts = counts});
+  const auto fits = [&](std::span<const std::int64_t> counts, const Tensor& whole) {
+    return counts.size() == ranks_.size() && whole.num_elements() == sum(counts);
+  };
+  switch (call.operation) {
+    case Operation::all_gather:
+      return TROUPE_ASSERT(fits(call.receive_counts, call.out[0]) &&
+                           call.in[0].num_elements() == call.receive_counts[self] &&
+                           call.in[0].dtype == call.out[0].dtype);
+    case Operation::reduce_scatter:
+      return TROUPE_ASSERT(
+          fits(call.send_counts, call.in[0]) &&
+          call.out[0].num_elements() == call.send_counts[self] &&
+          (call.in[0].dtype == call.out[0].dtype ||
+           (call.in[0].dtype == tensor::DType::bf16 && call.out[0].dtype == tensor::DType::f32)));
+    case Operation::all_to_all:
+      return TROUPE_ASSERT(fits(call.send_counts, call.in[0]) &&
+                           fits(call.receive_counts, call.out[0]) &&
+                           call.in[0].dtype == call.out[0].dtype &&
+                           call.send_counts[self] == call.receive_counts[self]);
+    case Operation::broadcast:
+      return TROUPE_ASSERT(call.root >= 0 && call.root < size());
+    case Operation::all_reduce:
+    case Operation::barrier:
+      return;
+  }
 }
 
-std::unique_ptr<Work> UcxGroup::reduce_scatter(Stream& stream, const Tensor& in, const Tensor& out,
-                                               Reduction reduction) {
-  counts_.assign(ranks_.size(), out.num_elements());
-  return reduce_scatter_uneven(stream, in, out, counts_, reduction);
-}
-
-std::unique_ptr<Work> UcxGroup::reduce_scatter_uneven(Stream& stream, const Tensor& in,
-                                                      const Tensor& out, Counts counts,
-                                                      Reduction reduction) {
-  TROUPE_ASSERT(counts.size() == ranks_.size() && in.num_elements() == sum(counts) &&
-                out.num_elements() == counts[static_cast<std::size_t>(member_)] &&
-                (in.dtype == out.dtype ||
-                 (in.dtype == tensor::DType::bf16 && out.dtype == tensor::DType::f32)));
-  return start(stream, {.operation = Operation::reduce_scatter,
-                        .in = {&in, 1},
-                        .out = {&out, 1},
-                        .reduction = reduction,
-                        .send_counts = counts});
-}
-
-std::unique_ptr<Work> UcxGroup::all_to_all(Stream& stream, const Tensor& in, const Tensor& out) {
-  TROUPE_ASSERT(in.num_elements() % size() == 0);
-  counts_.assign(ranks_.size(), in.num_elements() / size());
-  return all_to_all_uneven(stream, in, out, counts_, counts_);
-}
-
-std::unique_ptr<Work> UcxGroup::all_to_all_uneven(Stream& stream, const Tensor& in,
-                                                  const Tensor& out, Counts send_counts,
-                                                  Counts receive_counts) {
+/// What this member has for itself goes to its place at once.
+void UcxGroup::copy_own_part(const CollectiveCall& call) const {
   const auto self = static_cast<std::size_t>(member_);
-  TROUPE_ASSERT(send_counts.size() == ranks_.size() && receive_counts.size() == ranks_.size() &&
-                in.num_elements() == sum(send_counts) &&
-                out.num_elements() == sum(receive_counts) && in.dtype == out.dtype &&
-                send_counts[self] == receive_counts[self]);
+  if (call.operation != Operation::all_gather && call.operation != Operation::all_to_all) return;
+  const std::int64_t from =
+      call.operation == Operation::all_gather ? 0 : sum(call.send_counts.first(self));
+  copy_elements(call.in[0], from, call.out[0], sum(call.receive_counts.first(self)),
+                call.receive_counts[self]);
+}
+
+std::unique_ptr<Work> UcxGroup::start(Stream& stream, const CollectiveCall& given) {
+  const CollectiveCall call = completed(given);
+  check(call);
   stream.synchronize();
-  copy_elements(in, sum(send_counts.first(self)), out, sum(receive_counts.first(self)),
-                send_counts[self]);
-  return start(stream, {.operation = Operation::all_to_all,
-                        .in = {&in, 1},
-                        .out = {&out, 1},
-                        .send_counts = send_counts,
-                        .receive_counts = receive_counts});
-}
-
-std::unique_ptr<Work> UcxGroup::broadcast(Stream& stream, const Tensor& x, int root) {
-  TROUPE_ASSERT(root >= 0 && root < size());
-  return start(stream,
-               {.operation = Operation::broadcast, .in = {&x, 1}, .out = {&x, 1}, .root = root});
-}
-
-std::unique_ptr<Work> UcxGroup::barrier(Stream& stream) {
-  return start(stream, {.operation = Operation::barrier});
-}
-
-std::unique_ptr<Work> UcxGroup::start(Stream& stream, const Collective::Call& call) {
-  stream.synchronize();
+  copy_own_part(call);
   const std::lock_guard lock(hub_.worker());
   if (idle_.empty()) {
     collectives_.emplace_back(new Collective(*this));

@@ -25,34 +25,9 @@ class UcxGroup : public tensor::ProcessGroup {
            int this_rank, const CollectiveRoom& room);
   ~UcxGroup() override;
 
-  using Counts = std::span<const std::int64_t>;
   int size() const override { return static_cast<int>(ranks_.size()); }
   int member() const override { return member_; }
-  std::unique_ptr<tensor::Work> all_reduce(tensor::Stream& stream, const tensor::Tensor& x,
-                                           tensor::Reduction reduction) override;
-  std::unique_ptr<tensor::Work> all_reduce_many(tensor::Stream& stream,
-                                                std::span<const tensor::Tensor> tensors,
-                                                tensor::Reduction reduction) override;
-  std::unique_ptr<tensor::Work> all_gather(tensor::Stream& stream, const tensor::Tensor& in,
-                                           const tensor::Tensor& out) override;
-  std::unique_ptr<tensor::Work> all_gather_uneven(tensor::Stream& stream, const tensor::Tensor& in,
-                                                  const tensor::Tensor& out,
-                                                  Counts counts) override;
-  std::unique_ptr<tensor::Work> reduce_scatter(tensor::Stream& stream, const tensor::Tensor& in,
-                                               const tensor::Tensor& out,
-                                               tensor::Reduction reduction) override;
-  std::unique_ptr<tensor::Work> reduce_scatter_uneven(tensor::Stream& stream,
-                                                      const tensor::Tensor& in,
-                                                      const tensor::Tensor& out, Counts counts,
-                                                      tensor::Reduction reduction) override;
-  std::unique_ptr<tensor::Work> all_to_all(tensor::Stream& stream, const tensor::Tensor& in,
-                                           const tensor::Tensor& out) override;
-  std::unique_ptr<tensor::Work> all_to_all_uneven(tensor::Stream& stream, const tensor::Tensor& in,
-                                                  const tensor::Tensor& out, Counts send_counts,
-                                                  Counts receive_counts) override;
-  std::unique_ptr<tensor::Work> broadcast(tensor::Stream& stream, const tensor::Tensor& x,
-                                          int root) override;
-  std::unique_ptr<tensor::Work> barrier(tensor::Stream& stream) override;
+  std::unique_ptr<tensor::Work> start(tensor::Stream& stream, const CollectiveCall& call) override;
   void abort(const std::string& reason) override;
   std::string fault() const override;
   std::int64_t bytes() const override;
@@ -91,7 +66,9 @@ class UcxGroup : public tensor::ProcessGroup {
   void take_back(Collective& collective);
 
  private:
-  std::unique_ptr<tensor::Work> start(tensor::Stream& stream, const Collective::Call& call);
+  CollectiveCall completed(const CollectiveCall& call);
+  void check(const CollectiveCall& call) const;
+  void copy_own_part(const CollectiveCall& call) const;
   Collective* find(std::uint64_t sequence);
   int member_of(int rank) const;
   bool agree(const Collective& collective, const PartRequest& request);

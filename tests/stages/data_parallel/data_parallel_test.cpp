@@ -79,7 +79,7 @@ struct Alone {
     all->progress();
   }
   int begun() const {
-    const auto found = group.traffic().find("all_reduce");
+    const auto found = group.traffic().find("all-reduce");
     return found == group.traffic().end() ? 0 : found->second.calls;
   }
 
@@ -269,10 +269,10 @@ BOOST_AUTO_TEST_CASE(a_matrix_that_another_stage_has_too_keeps_no_bucket_waiting
     all->progress();
   }
   BOOST_TEST(tied.traffic().empty());
-  BOOST_TEST(replicas.traffic().at("all_reduce").calls == 2);
+  BOOST_TEST(replicas.traffic().at("all-reduce").calls == 2);
   all->finish();
-  BOOST_TEST(tied.traffic().at("all_reduce").calls == 1);
-  BOOST_TEST(replicas.traffic().at("all_reduce").calls == 7);
+  BOOST_TEST(tied.traffic().at("all-reduce").calls == 1);
+  BOOST_TEST(replicas.traffic().at("all-reduce").calls == 7);
   BOOST_REQUIRE(all->spans().size() == 8u);
   BOOST_TEST(all->spans().back().bucket == 6);
 }

@@ -38,44 +38,15 @@ class NotingGroup final : public tensor::ProcessGroup {
 
   int size() const override { return kReplicas; }
   int member() const override { return member_; }
-  std::unique_ptr<tensor::Work> all_reduce(tensor::Stream&, const Tensor& x,
-                                           tensor::Reduction) override {
-    return note("all-reduce", x);
+  std::unique_ptr<tensor::Work> start(tensor::Stream&,
+                                      const tensor::CollectiveCall& call) override {
+    const bool takes_all = call.operation == tensor::Operation::reduce_scatter ||
+                           call.operation == tensor::Operation::all_to_all;
+    const auto& whole = takes_all ? call.in : call.out;
+    asked_.push_back({tensor::name_of(call.operation),
+                      whole.empty() ? 0 : static_cast<std::int64_t>(whole.front().num_bytes())});
+    return std::make_unique<Done>();
   }
-  std::unique_ptr<tensor::Work> all_reduce_many(tensor::Stream&, std::span<const Tensor> all,
-                                                tensor::Reduction) override {
-    return note("all-reduce", all.front());
-  }
-  std::unique_ptr<tensor::Work> all_gather(tensor::Stream&, const Tensor&,
-                                           const Tensor& out) override {
-    return note("all-gather", out);
-  }
-  std::unique_ptr<tensor::Work> all_gather_uneven(tensor::Stream&, const Tensor&, const Tensor& out,
-                                                  std::span<const std::int64_t>) override {
-    return note("all-gather", out);
-  }
-  std::unique_ptr<tensor::Work> reduce_scatter(tensor::Stream&, const Tensor& in, const Tensor&,
-                                               tensor::Reduction) override {
-    return note("reduce-scatter", in);
-  }
-  std::unique_ptr<tensor::Work> reduce_scatter_uneven(tensor::Stream&, const Tensor& in,
-                                                      const Tensor&, std::span<const std::int64_t>,
-                                                      tensor::Reduction) override {
-    return note("reduce-scatter", in);
-  }
-  std::unique_ptr<tensor::Work> all_to_all(tensor::Stream&, const Tensor& in,
-                                           const Tensor&) override {
-    return note("all-to-all", in);
-  }
-  std::unique_ptr<tensor::Work> all_to_all_uneven(tensor::Stream&, const Tensor& in, const Tensor&,
-                                                  std::span<const std::int64_t>,
-                                                  std::span<const std::int64_t>) override {
-    return note("all-to-all", in);
-  }
-  std::unique_ptr<tensor::Work> broadcast(tensor::Stream&, const Tensor& x, int) override {
-    return note("broadcast", x);
-  }
-  std::unique_ptr<tensor::Work> barrier(tensor::Stream&) override { return note("barrier", {}); }
   void abort(const std::string&) override {}
   std::string fault() const override { return ""; }
 
@@ -86,10 +57,6 @@ class NotingGroup final : public tensor::ProcessGroup {
     void wait(tensor::Stream&) override {}
     double finished_s() const override { return 0; }
   };
-  std::unique_ptr<tensor::Work> note(const char* operation, const Tensor& whole) {
-    asked_.push_back({operation, static_cast<std::int64_t>(whole.num_bytes())});
-    return std::make_unique<Done>();
-  }
 
   const int member_;
   std::vector<Asked>& asked_;

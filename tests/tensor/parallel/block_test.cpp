@@ -236,10 +236,10 @@ BOOST_AUTO_TEST_CASE(communicates_what_a_decoder_layer_does) {
         .front()
         .traffic;
   };
-  BOOST_TEST((traffic(2, false) == std::map<std::string, Traffic>{{"all_reduce", {4, 4 * bytes}}}));
+  BOOST_TEST((traffic(2, false) == std::map<std::string, Traffic>{{"all-reduce", {4, 4 * bytes}}}));
   BOOST_TEST(
-      (traffic(2, true) == std::map<std::string, Traffic>{{"all_gather", {6, 3 * bytes}},
-                                                          {"reduce_scatter", {4, 4 * bytes}}}));
+      (traffic(2, true) == std::map<std::string, Traffic>{{"all-gather", {6, 3 * bytes}},
+                                                          {"reduce-scatter", {4, 4 * bytes}}}));
   BOOST_TEST(traffic(1, true).empty());
 }
 

@@ -165,11 +165,11 @@ BOOST_AUTO_TEST_CASE(communicates_no_more_than_the_analysis_says) {
   const Whole whole = whole_of(DType::f32);
   const std::int64_t bytes = kT * kI * 4;
   const auto plain = run_all(4, Moves::at_call, {}, whole).front().traffic;
-  BOOST_TEST((plain == std::map<std::string, Traffic>{{"all_reduce", {2, 2 * bytes}}}));
+  BOOST_TEST((plain == std::map<std::string, Traffic>{{"all-reduce", {2, 2 * bytes}}}));
   // A gather in the forward and in each of the two backwards.
   const auto split = run_all(4, Moves::at_call, {.sequence_parallel = true}, whole).front().traffic;
-  BOOST_TEST((split == std::map<std::string, Traffic>{{"all_gather", {3, 3 * bytes / 4}},
-                                                      {"reduce_scatter", {2, 2 * bytes}}}));
+  BOOST_TEST((split == std::map<std::string, Traffic>{{"all-gather", {3, 3 * bytes / 4}},
+                                                      {"reduce-scatter", {2, 2 * bytes}}}));
   BOOST_TEST(
       run_all(1, Moves::at_call, {.sequence_parallel = true}, whole).front().traffic.empty());
 }
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(a_frozen_weight_gathers_and_keeps_no_input) {
   const Setup setup{.sequence_parallel = true, .frozen = true};
   const auto shards = run_all(2, Moves::at_wait, setup, whole);
   check_near(stacked(each(shards, &Shard::dx)), whole.dx, 2e-6);
-  BOOST_TEST(shards.front().traffic.at("all_gather").calls == 1);  // the forward's
+  BOOST_TEST(shards.front().traffic.at("all-gather").calls == 1);  // the forward's
 }
 
 BOOST_AUTO_TEST_CASE(the_input_gradient_can_be_left_as_parts) {
@@ -189,8 +189,8 @@ BOOST_AUTO_TEST_CASE(the_input_gradient_can_be_left_as_parts) {
                       .options = {.reduce_input_gradient = false}};
     const auto shards = run_all(3, Moves::at_call, setup, whole);
     check_near(sum_of(each(shards, &Shard::dx)), whole.dx, 2e-6);
-    BOOST_TEST(!shards.front().traffic.contains("all_reduce"));
-    BOOST_TEST(!shards.front().traffic.contains("reduce_scatter"));
+    BOOST_TEST(!shards.front().traffic.contains("all-reduce"));
+    BOOST_TEST(!shards.front().traffic.contains("reduce-scatter"));
   }
 }
 

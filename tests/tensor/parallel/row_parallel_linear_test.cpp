@@ -183,11 +183,11 @@ BOOST_AUTO_TEST_CASE(communicates_no_more_than_the_analysis_says) {
   const Whole whole = whole_of(DType::f32);
   const std::int64_t bytes = kT * kO * 4;
   const auto plain = run_all(4, Moves::at_call, {}, whole).front().traffic;
-  BOOST_TEST((plain == std::map<std::string, Traffic>{{"all_reduce", {1, bytes}}}));
+  BOOST_TEST((plain == std::map<std::string, Traffic>{{"all-reduce", {1, bytes}}}));
   // A reduction in the forward, and a gather in each of the two backwards.
   const auto split = run_all(4, Moves::at_call, {.sequence_parallel = true}, whole).front().traffic;
-  BOOST_TEST((split == std::map<std::string, Traffic>{{"all_gather", {2, 2 * bytes / 4}},
-                                                      {"reduce_scatter", {1, bytes}}}));
+  BOOST_TEST((split == std::map<std::string, Traffic>{{"all-gather", {2, 2 * bytes / 4}},
+                                                      {"reduce-scatter", {1, bytes}}}));
   BOOST_TEST(
       run_all(1, Moves::at_call, {.sequence_parallel = true}, whole).front().traffic.empty());
 }

@@ -189,8 +189,8 @@ BOOST_AUTO_TEST_CASE(communicates_a_maximum_and_one_set_of_sums) {
   const auto calls = [](double label_smoothing) {
     return run_all(2, Moves::at_call, random_case(24, label_smoothing, DType::f32))[0].traffic;
   };
-  BOOST_TEST((calls(0) == std::map<std::string, Traffic>{{"all_reduce", {2, 33 * 4 * 3}}}));
-  BOOST_TEST((calls(0.1) == std::map<std::string, Traffic>{{"all_reduce", {2, 33 * 4 * 4}}}));
+  BOOST_TEST((calls(0) == std::map<std::string, Traffic>{{"all-reduce", {2, 33 * 4 * 3}}}));
+  BOOST_TEST((calls(0.1) == std::map<std::string, Traffic>{{"all-reduce", {2, 33 * 4 * 4}}}));
 }
 
 BOOST_AUTO_TEST_CASE(a_nan_is_not_hidden_from_any_shard) {

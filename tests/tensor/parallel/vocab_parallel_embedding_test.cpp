@@ -90,11 +90,11 @@ BOOST_AUTO_TEST_CASE(communicates_the_output_once) {
   const Numbers numbers{.dx = normal_values(DType::f32, kT * kC, "dx")};
   const std::int64_t bytes = kT * kC * 4;
   const auto plain = run_all(3, Moves::at_call, false, DType::f32, numbers).front().traffic;
-  BOOST_TEST((plain == std::map<std::string, Traffic>{{"all_reduce", {1, bytes}}}));
+  BOOST_TEST((plain == std::map<std::string, Traffic>{{"all-reduce", {1, bytes}}}));
   // A gather in each of the two backwards.
   const auto split = run_all(3, Moves::at_call, true, DType::f32, numbers).front().traffic;
-  BOOST_TEST((split == std::map<std::string, Traffic>{{"all_gather", {2, 2 * bytes / 3}},
-                                                      {"reduce_scatter", {1, bytes}}}));
+  BOOST_TEST((split == std::map<std::string, Traffic>{{"all-gather", {2, 2 * bytes / 3}},
+                                                      {"reduce-scatter", {1, bytes}}}));
   BOOST_TEST(run_all(1, Moves::at_call, true, DType::f32, numbers).front().traffic.empty());
 }
 

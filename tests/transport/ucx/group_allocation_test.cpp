@@ -32,10 +32,10 @@ BOOST_AUTO_TEST_CASE(collectives_allocate_nothing_after_the_first_ones) {
       first->wait();
       self.group.broadcast(self.stream, view(c), 1)->wait();
       self.group
-          .reduce_scatter_uneven(
+          .reduce_scatter(
               self.stream, view(a),
               view(b, 0, static_cast<std::size_t>(counts[static_cast<std::size_t>(self.number)])),
-              counts, tensor::Reduction::average)
+              tensor::Reduction::average, counts)
           ->wait();
       self.group.all_to_all(self.stream, view(a), view(b))->wait();
     }
