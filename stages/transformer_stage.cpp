@@ -1,6 +1,7 @@
 #include "stages/transformer_stage.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 #include "stages/chunk/chunk.h"
@@ -153,7 +154,7 @@ class TransformerStage final : public Stage {
   const Buffer activation_memory_;
   const Buffer loss_;  ///< pinned: of an evaluation, a float64
   const GradientSquares squares_;
-  std::vector<Chunk> chunks_;
+  std::deque<Chunk> chunks_;
   /// By parameter: what apply() writes beside its weight, instead of packing; empty if the device
   /// must pack.
   std::vector<Tensor> packed_copies_;
@@ -371,7 +372,7 @@ StageMemory plan_memory(const StageSpec& spec, Device& device) {
 std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, Device& device) {
   TROUPE_ASSERT(check_model(spec.model).empty());
   TROUPE_ASSERT(!(spec.training && spec.model.value_head));
-  TROUPE_ASSERT(spec.model.kind != ModelKind::gpt2 ||
+  TROUPE_ASSERT(!traits_of(spec.model.kind).learns_positions ||
                 spec.seq_len <= spec.model.max_position_embeddings);
   TROUPE_ASSERT(!spec.chunks.empty() && spec.micro >= 1 && spec.seq_len >= 1);
   for (const ChunkSpec& chunk : spec.chunks) TROUPE_ASSERT(chunk.first_layer <= chunk.end_layer);

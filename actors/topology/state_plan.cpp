@@ -234,7 +234,7 @@ std::vector<int> units_of(const RunSpec& spec, const ClusterShape& shape, int ra
     const bool head = shape.layout.is_last(i);
     const bool first = shape.layout.is_first(i);
     if (first || (head && spec.model.tie_word_embeddings)) units.insert(0);
-    if (first && spec.model.kind == stages::ModelKind::gpt2) units.insert(layers + 2);
+    if (first && stages::traits_of(spec.model.kind).learns_positions) units.insert(layers + 2);
     if (head) units.insert(layers + 1);
   }
   return {units.begin(), units.end()};

@@ -212,7 +212,7 @@ Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& 
 
 /// A model with learned positions has no place for longer samples.
 void check_seq_len(std::int64_t seq_len, const stages::ModelConfig& model) {
-  if (model.kind == stages::ModelKind::gpt2 && seq_len > model.max_position_embeddings)
+  if (stages::traits_of(model.kind).learns_positions && seq_len > model.max_position_embeddings)
     throw Error(ErrorKind::usage,
                 fmt::format("--seq-len {}: the model has {}", seq_len,
                             schedules::counted(model.max_position_embeddings, "position")));

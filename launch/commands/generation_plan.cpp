@@ -23,7 +23,7 @@ std::string advice(std::int64_t prompt, std::int64_t positions) {
 
 /// A table of positions ends; a rotary embedding has angles for all.
 void check_positions(const stages::ModelConfig& model, std::int64_t prompt, std::int64_t tokens) {
-  if (model.kind != stages::ModelKind::gpt2) return;
+  if (!stages::traits_of(model.kind).learns_positions) return;
   const std::int64_t positions = positions_of(prompt, tokens), most = model.max_position_embeddings;
   if (positions <= most) return;
   throw Error(

@@ -56,7 +56,7 @@ std::vector<Ids> read_ids(const std::string& path, const stages::ModelConfig& mo
     const std::string place = fmt::format("{}:{}", path, lists.size() + 1);
     lists.push_back(parse_ids(line, place, model.vocab_size));
     const auto length = static_cast<std::int64_t>(lists.back().size());
-    if (model.kind == stages::ModelKind::gpt2 && length > model.max_position_embeddings)
+    if (stages::traits_of(model.kind).learns_positions && length > model.max_position_embeddings)
       throw Error(
           ErrorKind::data,
           fmt::format("{}: {}, but the model has {}", place, schedules::counted(length, "token"),

@@ -7,9 +7,9 @@ namespace {
 
 /// Memory whose content no call may expect to find again.
 struct Scratch {
-  BlockScratch block;
+  SublayerScratch block;
   HeadScratch head;
-  tensor::Tensor output;  ///< ChunkSlot::output
+  tensor::Tensor output;  ///< ChunkSlot::whole_output
   tensor::Scratch attention;
   tensor::Scratch products;         ///< shared by all layers in turn
   void* attention_again = nullptr;  ///< of attention that a backward computes again
@@ -25,7 +25,7 @@ ChunkSlot shared_slot(const Scratch& scratch) {
   ChunkSlot slot;
   slot.forward_tokens = scratch.block.forward;
   slot.backward_tokens = scratch.block.backward;
-  slot.output = scratch.output;
+  slot.whole_output = scratch.output;
   slot.embedding.dropped = scratch.block.dropped;
   return slot;
 }
@@ -49,7 +49,7 @@ void lay_out_kept(const Layers& layers, const Scratch& scratch, bool owns_input,
   if (distributes_inputs(recompute, layers.sharding))
     part = layers.block.lay_out_input_part(arena, layers.sharding.size);
   else
-    block.x = layers.block.lay_out_input(arena);
+    block.attention.x = layers.block.lay_out_input(arena);
 }
 
 ChunkSlot lay_out_slot(const ChunkSpec& spec, int number, const Layers& layers,
@@ -65,7 +65,7 @@ ChunkSlot lay_out_slot(const ChunkSpec& spec, int number, const Layers& layers,
       continue;
     }
     BlockActivations block = layers.block.lay_out_activations(arena, scratch.block);
-    if (i > 0 || owns_input) block.x = layers.block.lay_out_input(arena);
+    if (i > 0 || owns_input) block.attention.x = layers.block.lay_out_input(arena);
     slot.blocks.push_back(block);
   }
   if (spec.head) {
@@ -112,16 +112,16 @@ void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
   shared.documents = layers.block.lay_out_documents(arena);
   BlockActivations block =
       layers.block.lay_out_activations(arena, {.forward = scratch.block.forward});
-  block.x = layers.block.lay_out_input(arena);
+  block.attention.x = layers.block.lay_out_input(arena);
   HeadActivations head;
   if (layers.head) head = layers.head->lay_out_evaluation(arena, scratch.head);
-  head.x = block.x;
+  head.x = block.attention.x;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     ChunkSlot& slot = out[c].evaluation;
     slot.embedding = shared.embedding;
     slot.documents = shared.documents;
     slot.forward_tokens = shared.forward_tokens;
-    slot.output = shared.output;
+    slot.whole_output = shared.whole_output;
     slot.blocks.assign(num_blocks(chunks[c]), block);
     slot.head = head;
   }

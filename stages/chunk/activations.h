@@ -20,7 +20,8 @@ struct ChunkSlot {
   /// Room for the bounds of as many documents as a microbatch has tokens, int32; empty if there are
   /// none.
   tensor::Tensor documents;
-  tensor::Tensor output;  ///< [T, C], scratch; only if chunks exchange slices (gathers_edges())
+  tensor::Tensor whole_output;  ///< [T, C], scratch; only if chunks exchange slices
+                                ///< (gathers_edges())
   PendingCollectives pending;
   /// Whether the slot discards activations: then those views of `blocks` change between forward and
   /// backward.
@@ -28,6 +29,7 @@ struct ChunkSlot {
   /// By block: the shard's part of the input, where the slot keeps no more of it
   /// (distributes_inputs()).
   std::vector<tensor::Tensor> input_parts;
+  tensor::Tensor output;  ///< view of the caller's buffer, in a forward
   // Views of the caller's buffers, from I to W.
   tensor::Tensor output_gradient;
   tensor::Tensor input_gradient;

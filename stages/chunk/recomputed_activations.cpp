@@ -32,7 +32,7 @@ bool discards(const ChunkSpec& chunk, const Recompute& recompute) {
 
 std::vector<std::vector<BlockActivations>> lay_out_discarded(std::span<const ChunkSpec> chunks,
                                                              const Layers& layers,
-                                                             const BlockScratch& scratch,
+                                                             const SublayerScratch& scratch,
                                                              Arena& arena) {
   const Recompute& recompute = layers.recompute;
   std::vector<std::vector<BlockActivations>> out(chunks.size());
@@ -46,16 +46,15 @@ std::vector<std::vector<BlockActivations>> lay_out_discarded(std::span<const Chu
     if (!is_one(chunks[c])) continue;
     for (std::size_t layer = 0; layer < num_layers(chunks[c]); ++layer) {
       const bool is_again = is_recomputed(recompute, layer);
-      BlockActivations& block =
-          out[c].emplace_back(is_again ? shared : BlockActivations{.scratch = scratch});
-      if (is_again && discards_input(layers, layer)) block.x = x;
+      BlockActivations& block = out[c].emplace_back(is_again ? shared : without_memory(scratch));
+      if (is_again && discards_input(layers, layer)) block.attention.x = x;
     }
   }
   return out;
 }
 
 RecomputedGroup::RecomputedGroup(std::span<const ChunkSpec> chunks, const Layers& layers,
-                                 const BlockScratch& scratch, Arena& arena)
+                                 const SublayerScratch& scratch, Arena& arena)
     : recompute_(layers.recompute), scratch_(scratch) {
   scratch_.forward = scratch.backward;
   std::size_t size = 0;
@@ -65,8 +64,8 @@ RecomputedGroup::RecomputedGroup(std::span<const ChunkSpec> chunks, const Layers
   for (std::size_t place = 0; place < size; ++place) {
     BlockActivations& block = layers_.emplace_back(
         layers.block.lay_out_activations(arena, scratch_, discarded_by(recompute_.mode)));
-    if (discards_input(layers, place)) block.x = layers.block.lay_out_input(arena);
-    mids_.push_back(block.mid);
+    if (discards_input(layers, place)) block.attention.x = layers.block.lay_out_input(arena);
+    mids_.push_back(block.feed_forward.x);
   }
   if (recompute_.mode == Recompute::Mode::full && size > 0)
     mids_.push_back(layers.block.lay_out_input(arena));
@@ -77,11 +76,11 @@ std::vector<BlockActivations> RecomputedGroup::of_chunk(const ChunkSpec& chunk) 
   if (!discards(chunk, recompute_)) return out;
   for (std::size_t layer = 0; layer < num_layers(chunk); ++layer) {
     if (!is_recomputed(recompute_, layer)) {
-      out.push_back({.scratch = scratch_});
+      out.push_back(without_memory(scratch_));
       continue;
     }
     out.push_back(layers_[layer - first_of_group(recompute_, layer)]);
-    out.back().mid = mids_[layer % mids_.size()];
+    out.back().feed_forward.x = mids_[layer % mids_.size()];
   }
   return out;
 }

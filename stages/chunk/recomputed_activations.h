@@ -18,7 +18,7 @@ bool discards(const ChunkSpec& chunk, const Recompute& recompute);
 /// that of forwards. One vector a chunk.
 std::vector<std::vector<BlockActivations>> lay_out_discarded(std::span<const ChunkSpec> chunks,
                                                              const Layers& layers,
-                                                             const BlockScratch& scratch,
+                                                             const SublayerScratch& scratch,
                                                              Arena& arena);
 
 /// The memory in which backwards compute again, shared by groups of layers in turn.
@@ -28,7 +28,7 @@ class RecomputedGroup {
   RecomputedGroup() = default;
   /// `scratch`: that of backwards.
   RecomputedGroup(std::span<const ChunkSpec> chunks, const Layers& layers,
-                  const BlockScratch& scratch, Arena& arena);
+                  const SublayerScratch& scratch, Arena& arena);
 
   /// For a backward with weights, after which nothing is read.
   std::vector<BlockActivations> of_chunk(const ChunkSpec& chunk) const;
@@ -38,7 +38,7 @@ class RecomputedGroup {
 
  private:
   Recompute recompute_;
-  BlockScratch scratch_;
+  SublayerScratch scratch_;
   std::vector<BlockActivations> layers_;  // by place in a group
   /// One more than a group has layers: the gradient of a group's input lies in the `mid` of its
   /// first layer while the group before it is computed again.

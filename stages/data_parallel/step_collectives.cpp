@@ -2,7 +2,8 @@
 
 #include <span>
 
-#include "stages/parameters/part_parameters.h"
+#include "stages/chunk/chunk_layers.h"
+#include "stages/parameters/module_parameters.h"
 
 namespace troupe::stages {
 namespace {
@@ -55,13 +56,14 @@ std::string name_of_unit(const ParameterLayout& layout, const ModelConfig& model
 
 std::vector<std::vector<int>> reads_of(const StageSpec& stage, int chunk, Pass pass) {
   const ChunkSpec& spec = stage.chunks[static_cast<std::size_t>(chunk)];
-  const PartParameters parts(stage.model, lay_out_parameters(stage));
+  const ModuleParameters modules(stage.model, lay_out_parameters(stage));
+  const ChunkLayers layers{.spec = spec, .sharding = stage.sharding, .recompute = stage.recompute};
   std::vector<std::vector<int>> reads;
-  for (const Node& node : row_of(spec, pass, stage.sharding, stage.recompute).nodes) {
+  for (const Node& node : row_of(layers, pass).nodes) {
     reads.emplace_back();
     const int layer = spec.first_layer + static_cast<int>(node.block);
-    if (stage.state.weights && reads_weights(node))
-      reads.back() = parts.buckets_of(node.part, layer);
+    if (stage.state.weights && node.reads_weights && node.module)
+      reads.back() = modules.buckets_of(*node.module, layer);
   }
   return reads;
 }

@@ -3,7 +3,8 @@
 #include <memory>
 
 #include "stages/generation/shard_threads.h"
-#include "stages/layers/decoder_block.h"
+#include "stages/layers/activation.h"
+#include "stages/layers/sublayer_products.h"
 #include "tensor/cached_attention.h"
 
 namespace troupe::stages {
@@ -19,19 +20,19 @@ struct InferenceLayers {
   ShardThreads* shards = nullptr;
 };
 
-/// A linear layer of whole sizes [out, in] for the passes of inference.
-tensor::LinearShape inference_shape(const InferenceLayers& spec, std::int64_t in, std::int64_t out,
-                                    tensor::DType output_dtype);
+/// What the products of the passes of inference have alike: all but their sizes.
+tensor::LinearShape inference_shape(const InferenceLayers& spec);
 
-/// The activations of one layer, T rows, which every layer overwrites.
+/// The activations of one sublayer, T rows, which every layer overwrites.
+struct CachedSublayer {
+  tensor::Tensor inner;   // [T, I]  act  queries, keys, values; what the activation reads
+  tensor::Tensor hidden;  // [T, O]  act  what the last product reads
+};
 struct CachedActivations {
   tensor::Tensor norm;  // [T, C]   act
   NormStatistics statistics;
-  tensor::Tensor qkv;      // [T, Q]   act
-  tensor::Tensor attn;     // [T, A]   act
-  tensor::Tensor mid;      // [T, C]   act  x + attention
-  tensor::Tensor gate_up;  // [T, H]   act
-  tensor::Tensor act;      // [T, F]   act
+  tensor::Tensor mid;  // [T, C]   act  x + attention
+  BranchPair<CachedSublayer> sublayers;
 
   /// Views of the first rows.
   CachedActivations rows(std::int64_t count) const;
@@ -60,19 +61,18 @@ class CachedBlock {
                const CachedActivations& memory, const tensor::Tensor& x) const;
 
  private:
-  /// y = linear(in) + bias + residual.
-  void project(tensor::Stream& stream, tensor::RowParallelLinear& linear, const tensor::Tensor& in,
-               const void* packed, const tensor::Tensor& bias, const tensor::Tensor& residual,
-               const tensor::Tensor& y) const;
+  /// A sublayer from x to y, but for what is between its products, which `core` computes.
+  template <typename Core>
+  void run(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
+           const CachedActivations& memory, const tensor::Tensor& x, const tensor::Tensor& y,
+           const Core& core) const;
 
   LayerShape shape_;
   int shard_;
   ShardThreads* shards_;
-  std::unique_ptr<Norm> norm_;
   std::unique_ptr<Activation> activation_;
-  std::unique_ptr<tensor::ColumnParallelLinear> qkv_, gate_up_;
-  std::unique_ptr<tensor::RowParallelLinear> o_, down_;
   std::unique_ptr<tensor::CachedAttention> attention_;
+  BranchPair<SublayerProducts> products_;
 };
 
 }  // namespace troupe::stages

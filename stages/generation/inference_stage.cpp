@@ -53,15 +53,18 @@ InferenceStage::InferenceStage(const InferenceSpec& spec, tensor::Device& device
     embedding_weights_ = parameters_.embedding_weights();
   }
   if (spec.chunk.head) {
-    tensor::LinearShape whole = inference_shape(layers_, shape.C, vocabulary, DType::f32);
+    tensor::LinearShape whole = inference_shape(layers_);
     whole.rows = spec.sequences;
+    whole.in = shape.C;
+    whole.out = vocabulary;
+    whole.output_dtype = DType::f32;
     whole.other_rows = 0;
     head_.norm = make_norm(layers_.layer, device);
     head_.projection = std::make_unique<tensor::ColumnParallelLinear>(device, whole, parallel);
     head_.weights.master = parameters_.head_weights(Pass::forward);
   }
   for (int layer = spec.chunk.first_layer; layer < spec.chunk.end_layer; ++layer)
-    blocks_.push_back({.master = parameters_.block_weights(layer, Pass::forward), .packed = {}});
+    blocks_.push_back(weights_of(parameters_.block_weights(layer, Pass::forward), {}));
   const auto memory_for = [&](auto lay_out) {
     Arena count;
     (this->*lay_out)(count);
@@ -79,7 +82,11 @@ InferenceStage::InferenceStage(const InferenceSpec& spec, tensor::Device& device
 }
 
 void InferenceStage::lay_out_packed(Arena& arena) {
-  for (BlockWeights& block : blocks_) block.packed = block_.lay_out_packed(arena);
+  for (BlockWeights& block : blocks_) {
+    const PackedBlock packed = block_.lay_out_packed(arena);
+    block.attention.packed = packed.attention;
+    block.feed_forward.packed = packed.feed_forward;
+  }
   if (head_.projection) head_.weights.packed = arena.take_bytes(head_.projection->packed_bytes());
 }
 

@@ -68,7 +68,6 @@ class InferenceStage {
   EmbeddingParameters embedding_weights_;
   Head head_;
   CachedActivations activations_;
-  NormStatistics head_statistics_;
   DeviceRows rows_;
   tensor::Buffer packed_memory_, activation_memory_, cache_memory_;
 };

@@ -14,10 +14,6 @@ namespace {
 
 constexpr const char* kHead = "lm_head.weight";
 
-std::string_view prefix_of(ModelKind kind) {
-  return kind == ModelKind::gpt2 ? "transformer." : "model.";
-}
-
 std::set<std::string, std::less<>> names_of(const ModelConfig& model) {
   std::set<std::string, std::less<>> names;
   for (const StoredTensor& tensor : stored_tensors(model)) names.insert(tensor.name);
@@ -73,7 +69,7 @@ NamedTensors canonical_names(const TensorMap& found, const ModelConfig& model) {
   const auto expected = names_of(model);
   NamedTensors named;
   for (const auto& [name, place] : found) {
-    const std::string prefixed = std::string(prefix_of(model.kind)) + name;
+    const std::string prefixed = traits_of(model.kind).name_prefix + std::string(name);
     if (!expected.contains(name) && is_constant(name, model.kind)) {
       named.left_out.push_back(name);
       continue;

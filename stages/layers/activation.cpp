@@ -40,8 +40,8 @@ class Gelu final : public Activation {
 }  // namespace
 
 std::unique_ptr<Activation> make_activation(const LayerSpec& spec, tensor::Device& device) {
-  if (spec.model.kind == ModelKind::gpt2) return std::make_unique<Gelu>(device.ops());
-  return std::make_unique<SwiGlu>(device.ops());
+  if (traits_of(spec.model.kind).is_gated) return std::make_unique<SwiGlu>(device.ops());
+  return std::make_unique<Gelu>(device.ops());
 }
 
 }  // namespace troupe::stages

@@ -19,7 +19,8 @@ Embedding::Embedding(const LayerSpec& spec, tensor::Device& device, const Stream
       shard_(spec.parallel.splits_tokens() ? spec.parallel.shard : 0),
       first_token_(shard_ * shape_.S),
       is_divided_(spec.parallel.size > 1),
-      places_tokens_(spec.model.kind == ModelKind::gpt2 && spec.documents != Documents::joined),
+      places_tokens_(traits_of(spec.model.kind).learns_positions &&
+                     spec.documents != Documents::joined),
       ops_(device.ops()),
       streams_(streams),
       table_(std::make_unique<tensor::VocabParallelEmbedding>(

@@ -37,7 +37,7 @@ struct LayerShape {
         A(heads * spec.model.head_dim),
         Q(A + 2 * kv_heads * spec.model.head_dim),
         F(spec.model.intermediate_size / spec.parallel.size),
-        H(spec.model.kind == ModelKind::gpt2 ? F : 2 * F),
+        H(traits_of(spec.model.kind).is_gated ? 2 * F : F),
         V(vocab_rows(spec.model.vocab_size, spec.parallel.size)),
         dtype(spec.model.dtype) {}
 

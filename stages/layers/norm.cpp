@@ -79,7 +79,7 @@ class LayerNorm final : public Norm {
 }  // namespace
 
 std::unique_ptr<Norm> make_norm(const LayerSpec& spec, tensor::Device& device) {
-  if (spec.model.kind == ModelKind::gpt2) return std::make_unique<LayerNorm>(spec, device);
+  if (traits_of(spec.model.kind).has_layer_norm) return std::make_unique<LayerNorm>(spec, device);
   return std::make_unique<RmsNorm>(spec, device);
 }
 

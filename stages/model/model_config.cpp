@@ -129,18 +129,22 @@ std::string check_numbers(const ModelConfig& c) {
 
 }  // namespace
 
-const char* name_of(ModelKind kind) {
-  switch (kind) {
-    case ModelKind::llama:
-      return "llama";
-    case ModelKind::gpt2:
-      return "gpt2";
-  }
-  assert_failed("kind is a ModelKind", __FILE__, __LINE__);
+const KindTraits& traits_of(ModelKind kind) {
+  static constexpr KindTraits kLlama{.name = "llama",
+                                     .has_layer_norm = false,
+                                     .is_gated = true,
+                                     .learns_positions = false,
+                                     .name_prefix = "model."};
+  static constexpr KindTraits kGpt2{.name = "gpt2",
+                                    .has_layer_norm = true,
+                                    .is_gated = false,
+                                    .learns_positions = true,
+                                    .name_prefix = "transformer."};
+  return kind == ModelKind::gpt2 ? kGpt2 : kLlama;
 }
 
 std::optional<tensor::Rotary> rotary_of(const ModelConfig& config) {
-  if (config.kind == ModelKind::gpt2) return std::nullopt;
+  if (traits_of(config.kind).learns_positions) return std::nullopt;
   return config.rotary;
 }
 

@@ -28,8 +28,18 @@ enum class Initializer {
 /// 1909.08053).
 enum class ModelKind { llama, gpt2 };
 
-/// The name of a kind in manifests, which is the model_type of Hugging Face.
-const char* name_of(ModelKind kind);
+/// What distinguishes the layers of a kind.
+struct KindTraits {
+  const char* name;         ///< in manifests, which is the model_type of Hugging Face
+  bool has_layer_norm;      ///< LayerNorm, with a bias; else RMSNorm
+  bool is_gated;            ///< SwiGLU; else GELU
+  bool learns_positions;    ///< a table of positions; else rotary ones
+  const char* name_prefix;  ///< of the tensors in Hugging Face's files, but the head's
+};
+const KindTraits& traits_of(ModelKind kind);
+inline const char* name_of(ModelKind kind) {
+  return traits_of(kind).name;
+}
 
 /// A decoder, by the field names of Hugging Face's LlamaConfig, and for what it lacks GPT2Config.
 /// Fields of the other kind are not read. A value, already checked (check_model).
@@ -98,6 +108,22 @@ struct StoredAs {
   bool operator==(const StoredAs&) const = default;
 };
 
+/// The parts of a decoder that have parameters. Those from the first norm to the feed-forward are
+/// in each layer.
+enum class Module {
+  embedding,
+  attention_norm,
+  attention,
+  feed_forward_norm,
+  feed_forward,
+  final_norm,
+  head
+};
+
+/// What a parameter is in its module. A module of two products has `weight` and `bias` for the
+/// first and the others for the last.
+enum class Field { weight, bias, out_weight, out_bias, positions };
+
 /// ParameterInfo::layer of the matrix of token embeddings, and of the table of positions.
 inline constexpr int kEmbeddingLayer = -1;
 inline constexpr int kPositionsLayer = -2;
@@ -108,6 +134,8 @@ struct ParameterInfo {
   tensor::Shape shape;
   /// The decoder layer, or one of the numbers above; num_hidden_layers: final norm and head.
   int layer = 0;
+  Module module = Module::embedding;
+  Field field = Field::weight;
   Split split = Split::none;
   /// Whether one product computes with this parameter and the one before it.
   bool is_joined = false;

@@ -1,6 +1,8 @@
 #include "stages/parameters/parameter_layout.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "stages/layers/arena.h"
@@ -207,18 +209,31 @@ BucketSlots take_turns(const ParameterLayout& layout, const std::vector<int>& or
   return slots;
 }
 
-/// A node adds to at most two buckets (matrices of attention or of a feed-forward), with biases to
-/// four; one more slot lets it run beside the reduction of the bucket before. A node reads the
-/// weights of one unit, but for embedding and positions.
+/// The most of some kind of things that one of the model's nodes has to do with; `of` gives them
+/// for a parameter of its module.
+template <typename Of>
+std::size_t most_in_a_module(const ModelConfig& model, const Of& of) {
+  std::map<std::pair<Module, int>, std::set<int>> found;
+  std::size_t most = 1;
+  for (const ParameterInfo& info : parameters_of(model)) {
+    std::set<int>& things = found[{info.module, std::max(info.layer, 0)}];
+    things.insert(of(info));
+    most = std::max(most, things.size());
+  }
+  return most;
+}
+
+/// A node adds to a bucket for each field of its module, at most; one more slot lets it run beside
+/// the reduction of the bucket before. It reads the weights of the units in which these are.
 void lay_out_slots(const StageSpec& spec, ParameterLayout& layout) {
   std::vector<int> order = backward_order(layout);
-  const ModelConfig& model = spec.model;
-  const bool is_gpt2 = model.kind == ModelKind::gpt2;
-  const bool has_biases = is_gpt2 || model.attention_bias || model.mlp_bias;
-  if (spec.state.gradients) layout.gradient_slots = take_turns(layout, order, has_biases ? 5 : 3);
+  const auto field = [](const ParameterInfo& info) { return static_cast<int>(info.field); };
+  const auto unit = [](const ParameterInfo& info) { return info.layer; };
+  if (spec.state.gradients)
+    layout.gradient_slots = take_turns(layout, order, 1 + most_in_a_module(spec.model, field));
   if (!spec.state.weights) return;
-  const auto ahead = static_cast<std::size_t>(1 + spec.state.prefetch);
-  const std::size_t count = std::max<std::size_t>(ahead, is_gpt2 ? 2 : 1);
+  const std::size_t count = std::max(static_cast<std::size_t>(1 + spec.state.prefetch),
+                                     most_in_a_module(spec.model, unit));
   if (spec.state.reshards) layout.backward_slots = take_turns(layout, order, count);
   std::ranges::reverse(order);
   layout.forward_slots = take_turns(layout, order, spec.state.reshards ? count : order.size());

@@ -48,27 +48,6 @@ Tensor join(std::span<const Tensor> parts) {
   return joined;
 }
 
-/// Takes the parameters of a layer one after the other, in canonical order.
-class LayerCursor {
- public:
-  explicit LayerCursor(std::span<const Tensor> views) : left_(views) {}
-
-  Tensor next(std::size_t joined = 1) {
-    const Tensor all = join(left_.first(joined));
-    left_ = left_.subspan(joined);
-    return all;
-  }
-  NormParameters norm(bool has_bias) {
-    return {.weight = next(), .bias = has_bias ? next() : Tensor{}};
-  }
-  LinearParameters linear(bool has_bias, std::size_t joined = 1) {
-    return {.weight = next(joined), .bias = has_bias ? next(joined) : Tensor{}};
-  }
-
- private:
-  std::span<const Tensor> left_;
-};
-
 }  // namespace
 
 Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
@@ -78,7 +57,7 @@ Parameters::Parameters(const StageSpec& spec, const ParameterLayout& layout, ten
     : model_(spec.model),
       ops_(device.ops()),
       divides_gradients_(spec.state.gradients && spec.training),
-      parts_(spec.model, layout) {
+      modules_(spec.model, layout) {
   const bool divides_weights = spec.state.weights;
   TROUPE_ASSERT(!spec.keep_previous || (!divides_gradients_ && !divides_weights));
   weight_memory_ = allocate(device, divides_weights ? layout.head_use_begin : layout.size);
@@ -276,40 +255,45 @@ void Parameters::swap_moments() {
 }
 
 Tensor Parameters::tied_gradient() const {
-  const bool has_use = parts_.has(kEmbeddingLayer);
-  const bool exchanges = model_.tie_word_embeddings && has_use && !head_use_;
-  if (!exchanges) return {};
-  const Parameter& matrix = all_[parts_.first_of(kEmbeddingLayer)];
+  const auto table = modules_.table();
+  if (!model_.tie_word_embeddings || !table || head_use_) return {};
+  const Parameter& matrix = all_[*table];
   return divides_gradients_ ? matrix.kept_gradient : matrix.gradient;
 }
 
-EmbeddingParameters Parameters::embedding(const Views& all) const {
-  EmbeddingParameters views{.table = all[parts_.first_of(kEmbeddingLayer)], .positions = {}};
-  if (model_.kind == ModelKind::gpt2) views.positions = all[parts_.first_of(kPositionsLayer)];
-  return views;
+Tensor Parameters::view_of(const Views& views, Module module, Field field, int layer) const {
+  std::vector<Tensor> joined;
+  for (const int number : modules_.numbers_of(module, field, layer))
+    joined.push_back(views[static_cast<std::size_t>(number)]);
+  return joined.empty() ? Tensor{} : join(joined);
+}
+
+NormParameters Parameters::norm(const Views& views, Module module, int layer) const {
+  return {.weight = view_of(views, module, Field::weight, layer),
+          .bias = view_of(views, module, Field::bias, layer)};
+}
+
+EmbeddingParameters Parameters::embedding(const Views& views) const {
+  return {.table = view_of(views, Module::embedding, Field::weight),
+          .positions = view_of(views, Module::embedding, Field::positions)};
 }
 
 BlockParameters Parameters::block(int layer, const Views& views) const {
-  LayerCursor cursor(std::span<const Tensor>(views).subspan(parts_.first_of(layer)));
-  const bool is_gpt2 = model_.kind == ModelKind::gpt2;
-  const bool attention = is_gpt2 || model_.attention_bias, mlp = is_gpt2 || model_.mlp_bias;
-  return {.input_norm = cursor.norm(is_gpt2),
-          .qkv = cursor.linear(attention, 3),
-          .o = cursor.linear(attention),
-          .post_norm = cursor.norm(is_gpt2),
-          .gate_up = cursor.linear(mlp, is_gpt2 ? 1 : 2),
-          .down = cursor.linear(mlp)};
+  const auto sublayer = [&](Module norm_module, Module module) -> SublayerParameters {
+    return {.norm = norm(views, norm_module, layer),
+            .in = {view_of(views, module, Field::weight, layer),
+                   view_of(views, module, Field::bias, layer)},
+            .out = {view_of(views, module, Field::out_weight, layer),
+                    view_of(views, module, Field::out_bias, layer)}};
+  };
+  return {.attention = sublayer(Module::attention_norm, Module::attention),
+          .feed_forward = sublayer(Module::feed_forward_norm, Module::feed_forward)};
 }
 
 HeadParameters Parameters::head(const Views& views, const Tensor& head_use) const {
-  LayerCursor cursor(std::span<const Tensor>(views).subspan(
-      parts_.first_of(static_cast<int>(model_.num_hidden_layers))));
-  HeadParameters head{.norm = cursor.norm(model_.kind == ModelKind::gpt2)};
-  head.projection = head_use                     ? head_use
-                    : model_.tie_word_embeddings ? views[parts_.first_of(kEmbeddingLayer)]
-                                                 : cursor.next();
-  if (model_.value_head && model_.value_head_bias) head.bias = cursor.next();
-  return head;
+  return {.norm = norm(views, Module::final_norm),
+          .projection = head_use ? head_use : view_of(views, Module::head, Field::weight),
+          .bias = view_of(views, Module::head, Field::bias)};
 }
 
 HeadParameters Parameters::head_weights(Pass pass) const {
@@ -322,7 +306,7 @@ HeadParameters Parameters::head_gradients() const {
 
 void Parameters::add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) const {
   if (!head_use_) return;
-  const auto embedding = parts_.first_of(kEmbeddingLayer);
+  const std::size_t embedding = modules_.table().value();
   const auto number = static_cast<int>(embedding);
   if (number < parameters.first || number >= parameters.end) return;
   const Parameter& matrix = all_[embedding];

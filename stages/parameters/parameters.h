@@ -8,7 +8,7 @@
 #include "stages/layers/decoder_block.h"
 #include "stages/layers/embedding.h"
 #include "stages/layers/head_loss.h"
-#include "stages/parameters/part_parameters.h"
+#include "stages/parameters/module_parameters.h"
 
 namespace troupe::stages {
 
@@ -51,7 +51,7 @@ class Parameters {
 
   /// How the shards divide a parameter, by its number in all().
   Split split_of(int parameter) const { return splits_[static_cast<std::size_t>(parameter)]; }
-  const PartParameters& parts() const { return parts_; }
+  const ModuleParameters& modules() const { return modules_; }
 
   /// Stage::add_tied_uses().
   void add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) const;
@@ -70,6 +70,9 @@ class Parameters {
   const Views& weights_of(Pass pass) const {
     return pass == Pass::forward ? forward_views_ : backward_views_;
   }
+  /// The view of a field of a module; those that one product computes with joined. Empty: none.
+  tensor::Tensor view_of(const Views& views, Module module, Field field, int layer = 0) const;
+  NormParameters norm(const Views& views, Module module, int layer = 0) const;
   EmbeddingParameters embedding(const Views& views) const;
   BlockParameters block(int layer, const Views& views) const;
   HeadParameters head(const Views& views, const tensor::Tensor& head_use) const;
@@ -95,7 +98,7 @@ class Parameters {
   std::vector<int> bucket_of_;  ///< by parameter
   bool divides_gradients_ = false;
   std::vector<Split> splits_;
-  const PartParameters parts_;
+  const ModuleParameters modules_;
 };
 
 }  // namespace troupe::stages

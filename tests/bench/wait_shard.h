@@ -109,7 +109,7 @@ class WaitShard final : public test::NullStage {
   const tensor::Work* awaited(stages::Pass pass, int chunk, int slot, int node) const override {
     const auto found = pending_.find({chunk, slot});
     if (found == pending_.end()) return nullptr;
-    for (const auto which : stages::read_by(pass, node_at(pass, node)))
+    for (const auto which : node_at(pass, node).waits)
       if (which && found->second.*which && !(found->second.*which)->done())
         return (found->second.*which).get();
     return nullptr;
@@ -127,20 +127,20 @@ class WaitShard final : public test::NullStage {
   }
   void run(stages::Pass pass, int number, stages::PendingCollectives& pending) {
     const stages::Node& node = node_at(pass, number);
-    for (const auto which : stages::read_by(pass, node)) {
+    for (const auto which : node.waits) {
       if (!which || !(pending.*which)) continue;
       const auto begin = LateShard::Clock::now();
       std::exchange(pending.*which, nullptr)->wait();
       wait_s_ += std::chrono::duration<double>(LateShard::Clock::now() - begin).count();
     }
-    if (const auto started = stages::started_by(pass, node))
-      pending.*started = other_.start(pass);
+    if (node.starts)
+      pending.*node.starts = other_.start(pass);
     else if (!row(pass).ends[static_cast<std::size_t>(number)].brief)
-      pause(time_of(node.work) / products_);
+      pause(time_of(node.kind) / products_);
   }
-  double time_of(stages::Node::Work work) const {
-    if (work == stages::Node::Work::forward) return times_.forward;
-    return work == stages::Node::Work::input_gradient ? times_.input_gradient
+  double time_of(stages::Node::Kind kind) const {
+    if (kind == stages::Node::Kind::forward) return times_.forward;
+    return kind == stages::Node::Kind::input_gradient ? times_.input_gradient
                                                       : times_.weight_gradient;
   }
 

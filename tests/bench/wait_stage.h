@@ -35,9 +35,9 @@ class WaitStage final : public test::NullStage {
   void forward_node(const stages::ForwardCall&, int) override { pause(times_.forward / kNodes); }
   void backward_node(const stages::BackwardCall& call, int node) override {
     const stages::Node& which = row(call.pass).nodes[static_cast<std::size_t>(node)];
-    if (which.work == stages::Node::Work::input_gradient)
+    if (which.kind == stages::Node::Kind::input_gradient)
       pause(times_.input_gradient / kNodes);
-    else if (which.part == stages::Node::Sublayer::feed_forward)
+    else if (which.module == stages::Module::feed_forward)
       pause(times_.weight_gradient);
   }
 

@@ -28,7 +28,7 @@ SUBFOLDERS = {
         "layers": {BESIDE, "model"},
         "parameters": {BESIDE, "layers", "model"},
         "chunk": {BESIDE, "layers", "model", "parameters"},
-        "data_parallel": {BESIDE, "parameters"},
+        "data_parallel": {BESIDE, "chunk", "parameters"},
         "generation": {BESIDE, "layers", "model", "parameters"},
         "storage": set(),
         "tokenizers": {"storage"},

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "stages/node_row.h"
+#include "stages/chunk/chunk_layers.h"
 #include "stages/transformer_stage.h"
 #include "tests/support/test_device.h"
 
@@ -15,10 +15,10 @@ class NullStage : public stages::Stage {
   NullStage(int num_chunks, tensor::Shape edge,
             const stages::ChunkSpec& chunk = {.first_layer = 0, .end_layer = 1},
             const stages::Sharding& sharding = {})
-      : rows_{row_of(chunk, stages::Pass::forward, sharding),
-              row_of(chunk, stages::Pass::backward, sharding),
-              row_of(chunk, stages::Pass::input_gradient, sharding),
-              row_of(chunk, stages::Pass::weight_gradient, sharding)},
+      : layers_{.spec = chunk, .sharding = sharding},
+        rows_{row_of(layers_, stages::Pass::forward), row_of(layers_, stages::Pass::backward),
+              row_of(layers_, stages::Pass::input_gradient),
+              row_of(layers_, stages::Pass::weight_gradient)},
         num_chunks_(num_chunks),
         edge_(edge) {}
 
@@ -71,6 +71,7 @@ class NullStage : public stages::Stage {
   const std::unique_ptr<tensor::Device> device_ = make_test_device();
   const std::unique_ptr<tensor::Stream> stream_ = device_->make_stream();
   const std::unique_ptr<tensor::Event> ran_ = device_->make_event();
+  const stages::ChunkLayers layers_;
   const std::array<stages::NodeRow, 4> rows_;
   int num_chunks_;
   tensor::Shape edge_;

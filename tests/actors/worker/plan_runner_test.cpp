@@ -213,8 +213,8 @@ class LateStage final : public test::NullStage {
   explicit LateStage(std::future<void> go) : NullStage(1, {}), go_(go.share()) {}
   void backward_node(const stages::BackwardCall& call, int number) override {
     const stages::Node& node = row(call.pass).nodes[static_cast<std::size_t>(number)];
-    if (node.part == stages::Node::Sublayer::attention &&
-        node.work == stages::Node::Work::weight_gradient)
+    if (node.module == stages::Module::attention &&
+        node.kind == stages::Node::Kind::weight_gradient)
       in_time_ &= go_.wait_for(std::chrono::seconds(5)) == std::future_status::ready;
   }
   bool in_time() const { return in_time_; }
