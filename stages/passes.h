@@ -20,7 +20,7 @@ enum class Pass {
 
 /// What ends with a node, once the mark of ran() after it is reached, whether it is a short one,
 /// and what it adds to.
-struct NodeEnd {
+struct NodeEffects {
   bool output = false;           ///< the tensor that the pass writes is complete
   bool input = false;            ///< no node reads the forward's input any more
   bool output_gradient = false;  ///< no node reads the backward's output_gradient any more
@@ -52,8 +52,8 @@ struct DocumentRows {
 struct ForwardCall {
   int chunk = 0;
   int slot = 0;
-  /// None for the embedding's chunk, which reads ids. Valid until the node that ends it (NodeEnd),
-  /// which mostly belongs to a backward.
+  /// None for the embedding's chunk, which reads ids. Valid until the node that ends it
+  /// (NodeEffects), which mostly belongs to a backward.
   tensor::Tensor input{};
   tensor::Tensor output{};  ///< none for the head's chunk
   /// `ids` and `targets` hold micro * seq_len tokens each, or one a row of documents, in pinned
@@ -80,8 +80,8 @@ struct BackwardCall {
   /// The slot in which the input gradients keep what the weight gradients need later. A whole
   /// backward needs none.
   int deferred = 0;
-  /// None for the head's chunk. Valid until the node that ends it (NodeEnd). Weight gradients that
-  /// come later use output_gradient and input_gradient as the input gradients were given them.
+  /// None for the head's chunk. Valid until the node that ends it (NodeEffects). Weight gradients
+  /// that come later use output_gradient and input_gradient as the input gradients were given them.
   tensor::Tensor output_gradient{};
   tensor::Tensor input_gradient{};  ///< none for the embedding's chunk; not read once complete
 };

@@ -99,7 +99,7 @@ class Stage {
   /// device can. Only between steps. Returns the bytes.
   virtual std::int64_t give_up_gradients() = 0;
   /// The nodes of a pass in the order in which they run, at least one. Valid as long as the stage.
-  virtual std::span<const NodeEnd> nodes(int chunk, Pass pass) const = 0;
+  virtual std::span<const NodeEffects> nodes(int chunk, Pass pass) const = 0;
   /// The first collective that the node would wait for, if one is not done yet. Null: the node
   /// would run at once. Valid until that node is called.
   virtual const tensor::Work* awaited(Pass pass, int chunk, int slot, int node) const = 0;

@@ -46,18 +46,18 @@ Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, cons
           .size = size, .shard = shard, .sequence_parallel = sequence_parallel, .groups = groups}};
   LayerSpec layer_again = layer;
   layer_again.parallel.groups = again.groups;
-  return {.embedding = Embedding(layer, device, streams),
-          .block = DecoderBlock(layer, device, streams),
-          .block_again = recomputes
-                             ? std::make_unique<DecoderBlock>(layer_again, device, again.streams)
-                             : nullptr,
-          .head = head ? std::make_unique<HeadLoss>(layer, device, streams) : nullptr,
-          .dropout = LayerDropout(layer),
-          .ops = &device.ops(),
-          .streams = &streams,
-          .sharding = spec.sharding,
-          .recompute = recomputes ? spec.recompute : Recompute{},
-          .parallel = layer.parallel};
+  return {
+      .embedding = Embedding(layer, device, streams),
+      .block = DecoderBlock(layer, device, streams),
+      .recompute_block =
+          recomputes ? std::make_unique<DecoderBlock>(layer_again, device, again.streams) : nullptr,
+      .head = head ? std::make_unique<HeadLoss>(layer, device, streams) : nullptr,
+      .dropout = LayerDropout(layer),
+      .ops = &device.ops(),
+      .streams = &streams,
+      .sharding = spec.sharding,
+      .recompute = recomputes ? spec.recompute : Recompute{},
+      .parallel = layer.parallel};
 }
 
 std::size_t packed_bytes(const StageSpec& spec, const Layers& layers) {
@@ -98,7 +98,7 @@ class TransformerStage final : public Stage {
 
   void begin_step() override;
   std::int64_t give_up_gradients() override;
-  std::span<const NodeEnd> nodes(int chunk, Pass pass) const override {
+  std::span<const NodeEffects> nodes(int chunk, Pass pass) const override {
     return chunk_at(chunk).nodes(pass);
   }
   const tensor::Work* awaited(Pass pass, int chunk, int slot, int node) const override {

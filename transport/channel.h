@@ -68,18 +68,19 @@ struct KeptSlots {
   std::shared_ptr<SlotMemory> memory;
 };
 
-/// What one rank must know about the data plane of an epoch.
-struct EpochSpec {
-  std::uint64_t run = 0;    ///< random id of the run
-  std::uint32_t epoch = 0;  ///< messages of an older epoch or another run are counted and dropped
+/// What one rank must know about the data plane of a configuration.
+struct ConfigurationSpec {
+  std::uint64_t run = 0;  ///< random id of the run
+  std::uint32_t configuration =
+      0;  ///< messages of an older configuration or another run are counted and dropped
   int rank = 0;
   std::vector<Edge> edges;  ///< edges that begin or end at this rank
-  /// Slot memory kept from an earlier epoch. The sender of such an edge has no credits before
-  /// free_kept(). If the memory cannot be used again, the edge gets fresh memory and its sender all
-  /// credits at once.
+  /// Slot memory kept from an earlier configuration. The sender of such an edge has no credits
+  /// before free_kept(). If the memory cannot be used again, the edge gets fresh memory and its
+  /// sender all credits at once.
   std::vector<KeptSlots> kept{};
   /// The present rank of each process, by the number that names it in the edges and does not change
-  /// between epochs. Texts for users name the rank, or the number if there is no entry.
+  /// between configurations. Texts for users name the rank, or the number if there is no entry.
   std::map<int, int> ranks = {};
   /// Makes the buffers of edges from the rank to itself, which only its ops read and write, in its
   /// own memory. Outlives the channel. Null: they lie in host memory.
@@ -103,7 +104,7 @@ struct EdgeCount {
 };
 
 struct ChannelCounts {
-  std::uint64_t dropped_old = 0;        ///< messages of an older epoch or another run
+  std::uint64_t dropped_old = 0;        ///< messages of an older configuration or another run
   std::uint64_t dropped_duplicate = 0;  ///< messages that had arrived before
   std::uint64_t refused = 0;            ///< messages that did not fit their edge
   /// Bytes of all buffers: slots that messages arrive in, and what this rank sends from.
@@ -112,8 +113,8 @@ struct ChannelCounts {
 };
 
 /// One rank's end of the data plane: tensors by key, bounded by credits. A sender has no credit
-/// until the receiver's open() of the same epoch grants it, so nothing can arrive too early.
-/// set_deadline(), waiting(), counts() and close() are called by any thread, the rest by the
+/// until the receiver's open() of the same configuration grants it, so nothing can arrive too
+/// early. set_deadline(), waiting(), counts() and close() are called by any thread, the rest by the
 /// compute thread alone. Calls end with Error{unavailable} when the channel is closed (with the
 /// reason), when a peer of its edges is disconnected, when the deadline passes (naming the wait),
 /// or when a message was refused (naming sender, edge, expected and got); a wait also ends with the
@@ -122,10 +123,10 @@ class Channel {
  public:
   virtual ~Channel() = default;
 
-  /// Starts an epoch: forgets all messages and credits of the epoch before, allocates the buffers
-  /// of its edges and grants the senders their credits. Peers must be connected. Epoch numbers
-  /// ascend within a run.
-  virtual void open(const EpochSpec& spec) = 0;
+  /// Starts a configuration: forgets all messages and credits of the configuration before,
+  /// allocates the buffers of its edges and grants the senders their credits. Peers must be
+  /// connected. Configuration numbers ascend within a run.
+  virtual void open(const ConfigurationSpec& spec) = 0;
   /// How long one blocking call may wait. Zero, the initial value, means for ever.
   virtual void set_deadline(std::chrono::milliseconds deadline) = 0;
 
@@ -163,8 +164,8 @@ class Channel {
   /// the caller holds it, messages that were received and not released stay as they are, whatever
   /// becomes of the channel.
   virtual std::shared_ptr<SlotMemory> keep(const MessageKey& key) = 0;
-  /// Frees the slots that this key's edge kept from an earlier epoch and gives the sender its
-  /// credits.
+  /// Frees the slots that this key's edge kept from an earlier configuration and gives the sender
+  /// its credits.
   virtual void free_kept(const MessageKey& key) = 0;
   /// Blocks until every buffer handed to send() has left this rank, those whose event is still to
   /// come too.

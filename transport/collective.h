@@ -11,7 +11,7 @@
 
 #include "tensor/device.h"
 #include "tensor/process_group.h"
-#include "transport/collective_room.h"
+#include "transport/collective_memory.h"
 #include "transport/link.h"
 #include "transport/slot_memory.h"
 #include "transport/tensor_row.h"

@@ -11,8 +11,8 @@
 namespace troupe::transport {
 namespace {
 
-/// Grants of future epochs that are kept: more than the ranks of any cluster send. Any more are
-/// noise and refused.
+/// Grants of future configurations that are kept: more than the ranks of any cluster send. Any more
+/// are noise and refused.
 constexpr std::size_t kMaxEarlyGrants = 1024;
 /// How often a wait looks whether the device has failed. What a peer lacks may be what this rank
 /// holds back for an event that is never reached.
@@ -20,41 +20,15 @@ constexpr std::chrono::seconds kDeviceCheck{1};
 
 }  // namespace
 
-std::size_t OpenEpoch::buffer_bytes() const {
+std::size_t OpenConfiguration::buffer_bytes() const {
   std::size_t bytes = 0;
-  for (const Mailbox& mailbox : mailboxes)
-    if (mailbox.memory()) bytes += mailbox.memory()->bytes();
+  for (const Inbox& inbox : inboxes)
+    if (inbox.memory()) bytes += inbox.memory()->bytes();
   for (const Outbox& box : outboxes) bytes += box.buffer_bytes();
   return bytes;
 }
 
 // --- calls of the compute thread
-
-void EdgeChannel::open(const EpochSpec& spec) {
-  std::unique_lock<Link> lock(link_);
-  retire_epoch();
-  closed_ = kNotOpened;
-  board_.set_ranks(spec.ranks);
-  epoch_ = std::make_unique<OpenEpoch>();
-  epoch_->spec = spec;
-  epoch_->mailboxes.reserve(spec.edges.size());
-  epoch_->outboxes.reserve(spec.edges.size());  // buffers point to their outbox: none may move
-  counts_.edges.clear();
-  for (const Edge& edge : spec.edges) {
-    TROUPE_ASSERT((edge.from == spec.rank || edge.to == spec.rank) && edge.slots > 0 &&
-                  tensor_bytes(edge) > 0);
-    if (edge.to == spec.rank) epoch_->mailboxes.push_back(make_mailbox(edge, spec));
-    if (edge.from != spec.rank) continue;
-    epoch_->outboxes.emplace_back(edge, epoch_.get(), spec.device);
-    if (edge.from == edge.to) continue;
-    const auto same = [&edge](const EdgeCount& count) { return count.to == edge.to; };
-    if (std::ranges::none_of(counts_.edges, same))
-      counts_.edges.push_back({.from = edge.from, .to = edge.to, .bytes = 0});
-  }
-  closed_.clear();
-  grant_slots();
-  use_early_grants();
-}
 
 tensor::Tensor EdgeChannel::acquire(const MessageKey& key) {
   std::unique_lock<Link> lock(link_);
@@ -86,15 +60,15 @@ void EdgeChannel::send_locked(const MessageKey& key, const tensor::Tensor& tenso
 tensor::Tensor EdgeChannel::receive(const MessageKey& key) {
   std::unique_lock<Link> lock(link_);
   check_open();
-  Mailbox& mailbox = mailbox_of(key);
-  Mailbox::Slot* slot = mailbox.find(key.step, key.microbatch);
+  Inbox& inbox = inbox_of(key);
+  Inbox::Slot* slot = inbox.find(key.step, key.microbatch);
   if (!slot) {
     wait_until(
         lock, [&] { return note_of({.message = key, .buffer = std::nullopt}); },
-        [&] { return (slot = mailbox.find(key.step, key.microbatch)) != nullptr; });
+        [&] { return (slot = inbox.find(key.step, key.microbatch)) != nullptr; });
   }
-  slot->state = Mailbox::Slot::State::held;
-  return mailbox.view(*slot);
+  slot->state = Inbox::Slot::State::held;
+  return inbox.view(*slot);
 }
 
 bool EdgeChannel::ready(const Needs& needs) {
@@ -114,7 +88,7 @@ void EdgeChannel::wait_for_either(const Needs& first, const Needs& second) {
 
 bool EdgeChannel::is_ready(const Needs& needs) {
   const auto& [message, buffer, collective] = needs;
-  return (!message || mailbox_of(*message).find(message->step, message->microbatch)) &&
+  return (!message || inbox_of(*message).find(message->step, message->microbatch)) &&
          (!buffer || outbox_of(*buffer).has_free()) && (!collective || collective->done());
 }
 
@@ -122,9 +96,9 @@ bool EdgeChannel::is_ready(const Needs& needs) {
 WaitNote EdgeChannel::note_of(const Needs& needs) {
   const auto& [message, buffer, collective] = needs;
   if (const auto* named = dynamic_cast<const NamedWork*>(collective)) return named->note();
-  if (message && (!buffer || !mailbox_of(*message).find(message->step, message->microbatch)))
+  if (message && (!buffer || !inbox_of(*message).find(message->step, message->microbatch)))
     return {
-        .what = WaitNote::What::message, .key = *message, .peer = mailbox_of(*message).edge().from};
+        .what = WaitNote::What::message, .key = *message, .peer = inbox_of(*message).edge().from};
   const Outbox& box = outbox_of(*buffer);
   const auto lack = box.has_queued() ? WaitNote::What::credit : WaitNote::What::send_buffer;
   return {.what = lack, .key = *buffer, .peer = box.edge().to};
@@ -137,17 +111,17 @@ void EdgeChannel::release(const MessageKey& key) {
 }
 
 void EdgeChannel::release_locked(const MessageKey& key) {
-  Mailbox& mailbox = mailbox_of(key);
-  Mailbox::Slot* slot = mailbox.find(key.step, key.microbatch);
-  TROUPE_ASSERT(slot && slot->state == Mailbox::Slot::State::held);
-  mailbox.release(*slot);
-  if (mailbox.memory()) {
-    if (mailbox.sender_runs_short()) return_credits(mailbox);
+  Inbox& inbox = inbox_of(key);
+  Inbox::Slot* slot = inbox.find(key.step, key.microbatch);
+  TROUPE_ASSERT(slot && slot->state == Inbox::Slot::State::held);
+  inbox.release(*slot);
+  if (inbox.memory()) {
+    if (inbox.sender_runs_short()) return_credits(inbox);
     return;
   }
   Outbox& box = outbox_of(key);
   box.recycle_at(slot->data);
-  const auto freed = mailbox.take_owed();
+  const auto freed = inbox.take_owed();
   for (const std::uint16_t number : freed->slots) box.add_credit(number);
   pump(box);
 }
@@ -155,22 +129,22 @@ void EdgeChannel::release_locked(const MessageKey& key) {
 std::shared_ptr<SlotMemory> EdgeChannel::keep(const MessageKey& key) {
   std::unique_lock<Link> lock(link_);
   check_open();
-  return mailbox_of(key).memory();
+  return inbox_of(key).memory();
 }
 
 void EdgeChannel::free_kept(const MessageKey& key) {
   std::unique_lock<Link> lock(link_);
   check_open();
-  Mailbox& mailbox = mailbox_of(key);
-  mailbox.free_kept();
-  return_credits(mailbox);
+  Inbox& inbox = inbox_of(key);
+  inbox.free_kept();
+  return_credits(inbox);
 }
 
 void EdgeChannel::flush() {
   settle();
   std::unique_lock<Link> lock(link_);
   check_open();
-  for (const Outbox& box : epoch_->outboxes) {
+  for (const Outbox& box : configuration_->outboxes) {
     if (box.is_local()) continue;
     const WaitNote note{.what = WaitNote::What::departure, .peer = box.edge().to};
     wait_until(
@@ -182,9 +156,9 @@ ChannelCounts EdgeChannel::counts() const {
   std::unique_lock<Link> lock(link_);
   ChannelCounts counts = counts_;
   for (const auto& closed : retired_) counts.buffer_bytes += closed->buffer_bytes();
-  if (!epoch_) return counts;
-  counts.buffer_bytes += epoch_->buffer_bytes();
-  for (const Outbox& box : epoch_->outboxes)
+  if (!configuration_) return counts;
+  counts.buffer_bytes += configuration_->buffer_bytes();
+  for (const Outbox& box : configuration_->outboxes)
     for (EdgeCount& count : counts.edges)
       if (count.to == box.edge().to) count.queued += box.num_queued();
   return counts;
@@ -204,8 +178,8 @@ void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready read
   if (ready()) return;
   // A thread that sleeps owes no credits: a peer may need the very slots whose return could wait
   // until now.
-  for (Mailbox& mailbox : epoch_->mailboxes)
-    if (mailbox.memory()) return_credits(mailbox);
+  for (Inbox& inbox : configuration_->inboxes)
+    if (inbox.memory()) return_credits(inbox);
   if (ready()) return;
   NamedWait wait(board_, name());
   struct Sleep {
@@ -224,76 +198,33 @@ void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready read
   }
 }
 
-Mailbox& EdgeChannel::mailbox_of(const MessageKey& key) {
-  const auto found = std::ranges::find_if(epoch_->mailboxes, [&key](const Mailbox& mailbox) {
-    return mailbox.edge().chunk == key.chunk && mailbox.edge().direction == key.direction;
+Inbox& EdgeChannel::inbox_of(const MessageKey& key) {
+  const auto found = std::ranges::find_if(configuration_->inboxes, [&key](const Inbox& inbox) {
+    return inbox.edge().chunk == key.chunk && inbox.edge().direction == key.direction;
   });
-  TROUPE_ASSERT(found != epoch_->mailboxes.end());
+  TROUPE_ASSERT(found != configuration_->inboxes.end());
   return *found;
 }
 
 Outbox& EdgeChannel::outbox_of(const MessageKey& key) {
-  const auto found = std::ranges::find_if(epoch_->outboxes, [&key](const Outbox& box) {
+  const auto found = std::ranges::find_if(configuration_->outboxes, [&key](const Outbox& box) {
     return box.edge().chunk == key.chunk && box.edge().direction == key.direction;
   });
-  TROUPE_ASSERT(found != epoch_->outboxes.end());
+  TROUPE_ASSERT(found != configuration_->outboxes.end());
   return *found;
 }
 
-// --- epochs
-
-void EdgeChannel::retire_epoch() {
-  if (epoch_) retired_.push_back(std::move(epoch_));
-  std::erase_if(retired_, [](const auto& epoch) { return epoch->in_flight == 0; });
-}
-
-Mailbox EdgeChannel::make_mailbox(const Edge& edge, const EpochSpec& spec) {
-  if (edge.from == edge.to) return {edge, nullptr, epoch_.get(), false};
-  if (auto memory = kept_memory(edge, spec)) return {edge, std::move(memory), epoch_.get(), true};
-  return {edge, link_.allocate(slots_bytes(edge)), epoch_.get(), false};
-}
-
-/// Memory kept for this edge. Null if there is none that is large enough, or if messages of an
-/// earlier epoch may still be written into it.
-std::shared_ptr<SlotMemory> EdgeChannel::kept_memory(const Edge& edge,
-                                                     const EpochSpec& spec) const {
-  const auto kept = std::ranges::find_if(spec.kept, [&edge](const KeptSlots& slots) {
-    return slots.chunk == edge.chunk && slots.direction == edge.direction;
-  });
-  if (kept == spec.kept.end() || kept->memory->bytes() < slots_bytes(edge)) return nullptr;
-  for (const auto& epoch : retired_)
-    for (const Mailbox& mailbox : epoch->mailboxes)
-      if (mailbox.memory() == kept->memory) return nullptr;
-  return kept->memory->reclaim() ? kept->memory : nullptr;
-}
-
-void EdgeChannel::grant_slots() {
-  for (const Mailbox& mailbox : epoch_->mailboxes) {
-    if (!mailbox.memory()) continue;
-    const Edge& edge = mailbox.edge();
-    const Grant grant{.edge = mailbox.id(),
-                      .dtype = edge.dtype,
-                      .shape = edge.shape,
-                      .slots = edge.slots,
-                      .kept = mailbox.is_kept(),
-                      .segment = mailbox.memory()->name()};
-    link_.send_control(edge.from, header_of(grant));
-  }
-}
-
-void EdgeChannel::use_early_grants() {
-  const std::vector<Header> early = std::move(early_grants_);
-  early_grants_.clear();
-  for (const Header& header : early) on_message(header, 0);
-}
+// --- configurations
 
 bool EdgeChannel::is_current(const Header& header) const {
-  return epoch_ && header.run == epoch_->spec.run && header.epoch == epoch_->spec.epoch;
+  return configuration_ && header.run == configuration_->spec.run &&
+         header.configuration == configuration_->spec.configuration;
 }
 
 void EdgeChannel::hold_or_drop(const Header& header) {
   const bool may_come =
-      !epoch_ || (header.run == epoch_->spec.run && header.epoch > epoch_->spec.epoch);
+      !configuration_ || (header.run == configuration_->spec.run &&
+                          header.configuration > configuration_->spec.configuration);
   if (!may_come || !std::holds_alternative<Grant>(header.body)) {
     ++counts_.dropped_old;
   } else {
@@ -302,8 +233,8 @@ void EdgeChannel::hold_or_drop(const Header& header) {
 }
 
 void EdgeChannel::hold(const Header& header) {
-  // A receiver has one open epoch: once it sends a newer grant, the memory of the older one is
-  // gone.
+  // A receiver has one open configuration: once it sends a newer grant, the memory of the older one
+  // is gone.
   const EdgeId& edge = std::get<Grant>(header.body).edge;
   const auto known = std::ranges::find_if(early_grants_, [&](const Header& other) {
     const EdgeId& id = std::get<Grant>(other.body).edge;
@@ -311,7 +242,7 @@ void EdgeChannel::hold(const Header& header) {
            id.direction == edge.direction;
   });
   if (known != early_grants_.end()) {
-    if (known->run != header.run || known->epoch < header.epoch) *known = header;
+    if (known->run != header.run || known->configuration < header.configuration) *known = header;
   } else if (early_grants_.size() < kMaxEarlyGrants) {
     early_grants_.push_back(header);
   } else {
@@ -319,9 +250,9 @@ void EdgeChannel::hold(const Header& header) {
   }
 }
 
-bool EdgeChannel::transfer_ended(OpenEpoch* epoch) {
-  --epoch->in_flight;
-  return epoch == epoch_.get();
+bool EdgeChannel::transfer_ended(OpenConfiguration* configuration) {
+  --configuration->in_flight;
+  return configuration == configuration_.get();
 }
 
 void EdgeChannel::fail(const std::string& reason) {
@@ -335,9 +266,9 @@ void EdgeChannel::refuse(const std::string& text) {
 }
 
 Header EdgeChannel::header_of(decltype(Header::body) body) const {
-  return {.run = epoch_->spec.run,
-          .epoch = epoch_->spec.epoch,
-          .sender = epoch_->spec.rank,
+  return {.run = configuration_->spec.run,
+          .configuration = configuration_->spec.configuration,
+          .sender = configuration_->spec.rank,
           .body = std::move(body)};
 }
 
@@ -367,32 +298,32 @@ void EdgeChannel::send_now(Outbox& box, Outbox::Buffer& buffer) {
     if (!buffer.in_slot) std::memcpy(slot, buffer.own, bytes);
     message.placement = Placement::written;
   }
-  for (Mailbox& mailbox : epoch_->mailboxes) {
-    if (message.credit || mailbox.edge().from != box.edge().to || !mailbox.memory()) continue;
-    message.credit = mailbox.take_owed();
+  for (Inbox& inbox : configuration_->inboxes) {
+    if (message.credit || inbox.edge().from != box.edge().to || !inbox.memory()) continue;
+    message.credit = inbox.take_owed();
   }
   buffer.payload = buffer.own;
   buffer.payload_bytes = message.placement == Placement::written ? 0 : bytes;
   buffer.header_bytes = encode(header_of(message), buffer.header);
-  ++epoch_->in_flight;
+  ++configuration_->in_flight;
   link_.send(box.edge().to, buffer);
 }
 
 void EdgeChannel::hand_over(Outbox& box, Outbox::Buffer& buffer) {
-  Mailbox& mailbox = mailbox_of(buffer.key);
-  Mailbox::Slot& slot = mailbox.admit({.edge = box.id(),
-                                       .step = buffer.key.step,
-                                       .microbatch = buffer.key.microbatch,
-                                       .slot = buffer.slot,
-                                       .sequence = box.next_sequence(),
-                                       .credit = std::nullopt});
+  Inbox& inbox = inbox_of(buffer.key);
+  Inbox::Slot& slot = inbox.admit({.edge = box.id(),
+                                   .step = buffer.key.step,
+                                   .microbatch = buffer.key.microbatch,
+                                   .slot = buffer.slot,
+                                   .sequence = box.next_sequence(),
+                                   .credit = std::nullopt});
   slot.data = buffer.own;
-  slot.state = Mailbox::Slot::State::ready;
+  slot.state = Inbox::Slot::State::ready;
 }
 
-void EdgeChannel::return_credits(Mailbox& mailbox) {
-  while (const auto credit = mailbox.take_owed())
-    link_.send_control(mailbox.edge().from, header_of(*credit));
+void EdgeChannel::return_credits(Inbox& inbox) {
+  while (const auto credit = inbox.take_owed())
+    link_.send_control(inbox.edge().from, header_of(*credit));
 }
 
 }  // namespace troupe::transport

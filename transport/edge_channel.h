@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/mailbox.h"
+#include "transport/inbox.h"
 #include "transport/outbox.h"
 
 namespace troupe::transport {
@@ -17,17 +17,17 @@ class EdgeChannel;
 /// A send or a release that waits for an event of the device.
 struct HandOver {
   EdgeChannel* channel = nullptr;
-  OpenEpoch* epoch = nullptr;
+  OpenConfiguration* configuration = nullptr;
   MessageKey key;
   tensor::Tensor buffer;           ///< what to send; none for a release
   tensor::Event* event = nullptr;  ///< null once it was reached
 };
 
-/// This rank's ends of its edges in one epoch. Lives until no message and no event uses its memory
-/// any more.
-struct OpenEpoch {
-  EpochSpec spec;
-  std::vector<Mailbox> mailboxes;
+/// This rank's ends of its edges in one configuration. Lives until no message and no event uses its
+/// memory any more.
+struct OpenConfiguration {
+  ConfigurationSpec spec;
+  std::vector<Inbox> inboxes;
   std::vector<Outbox> outboxes;
   std::deque<HandOver> hand_overs;
   std::vector<HandOver*> idle;  ///< hand-overs that wait for nothing
@@ -43,7 +43,7 @@ class EdgeChannel : public Channel, private LinkEvents {
   EdgeChannel(Link& link, WaitBoard& board) : link_(link), board_(board) {}
   LinkEvents& events() { return *this; }
 
-  void open(const EpochSpec& spec) override;
+  void open(const ConfigurationSpec& spec) override;
   void set_deadline(std::chrono::milliseconds deadline) override { board_.set_deadline(deadline); }
   tensor::Tensor acquire(const MessageKey& key) override;
   void send(const MessageKey& key, const tensor::Tensor& buffer) override;
@@ -70,9 +70,9 @@ class EdgeChannel : public Channel, private LinkEvents {
   void on_departed(OutgoingTensor& tensor) override;
   void on_peer_lost(int rank, const std::string& why) override;
 
-  void retire_epoch();
-  Mailbox make_mailbox(const Edge& edge, const EpochSpec& spec);
-  std::shared_ptr<SlotMemory> kept_memory(const Edge& edge, const EpochSpec& spec) const;
+  void retire_configuration();
+  Inbox make_inbox(const Edge& edge, const ConfigurationSpec& spec);
+  std::shared_ptr<SlotMemory> kept_memory(const Edge& edge, const ConfigurationSpec& spec) const;
   void grant_slots();
   void use_early_grants();
   bool is_current(const Header& header) const;
@@ -90,19 +90,19 @@ class EdgeChannel : public Channel, private LinkEvents {
   void release_locked(const MessageKey& key);
   void hand_over_later(const MessageKey& key, const tensor::Tensor& buffer, tensor::Event& event);
   static void on_event(void* hand_over);
-  Mailbox& mailbox_of(const MessageKey& key);
+  Inbox& inbox_of(const MessageKey& key);
   Outbox& outbox_of(const MessageKey& key);
   Outbox* outbox_to(int receiver, const EdgeId& edge);
-  /// The edge with its ends named by the epoch's ranks instead of processes.
+  /// The edge with its ends named by the configuration's ranks instead of processes.
   std::string name_of(Edge edge) const;
   void pump(Outbox& box);
   void send_now(Outbox& box, Outbox::Buffer& buffer);
   void hand_over(Outbox& box, Outbox::Buffer& buffer);
-  void return_credits(Mailbox& mailbox);
+  void return_credits(Inbox& inbox);
   Header header_of(decltype(Header::body) body) const;
-  /// Counts one transfer or hand-over of `epoch` as ended. Returns whether that epoch is still
-  /// open.
-  bool transfer_ended(OpenEpoch* epoch);
+  /// Counts one transfer or hand-over of `configuration` as ended. Returns whether that
+  /// configuration is still open.
+  bool transfer_ended(OpenConfiguration* configuration);
 
   void check_open() const;
   void ask_events() const;
@@ -112,15 +112,16 @@ class EdgeChannel : public Channel, private LinkEvents {
 
   Link& link_;
   WaitBoard& board_;
-  std::unique_ptr<OpenEpoch> epoch_;
-  /// Closed epochs whose memory a link still uses.
-  std::vector<std::unique_ptr<OpenEpoch>> retired_;
+  std::unique_ptr<OpenConfiguration> configuration_;
+  /// Closed configurations whose memory a link still uses.
+  std::vector<std::unique_ptr<OpenConfiguration>> retired_;
   static constexpr const char* kNotOpened = "it was not opened";
-  std::string closed_ = kNotOpened;   ///< why the channel is closed; empty while it is open
-  std::vector<Header> early_grants_;  ///< grants of epochs that peers opened before this rank
+  std::string closed_ = kNotOpened;  ///< why the channel is closed; empty while it is open
+  std::vector<Header>
+      early_grants_;  ///< grants of configurations that peers opened before this rank
   ChannelCounts counts_;
   bool sleeps_ = false;  ///< whether the compute thread waits, and so returns no credits by itself
-  std::atomic<int> waiting_for_events_{0};  ///< hand-overs, of closed epochs too
+  std::atomic<int> waiting_for_events_{0};  ///< hand-overs, of closed configurations too
 };
 
 }  // namespace troupe::transport

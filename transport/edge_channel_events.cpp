@@ -30,12 +30,16 @@ void EdgeChannel::hand_over_later(const MessageKey& key, const tensor::Tensor& b
   {
     const std::unique_lock<Link> lock(link_);
     check_open();
-    if (epoch_->idle.empty()) epoch_->idle.push_back(&epoch_->hand_overs.emplace_back());
-    hand_over = epoch_->idle.back();
-    epoch_->idle.pop_back();
-    *hand_over = {
-        .channel = this, .epoch = epoch_.get(), .key = key, .buffer = buffer, .event = &event};
-    ++epoch_->in_flight;
+    if (configuration_->idle.empty())
+      configuration_->idle.push_back(&configuration_->hand_overs.emplace_back());
+    hand_over = configuration_->idle.back();
+    configuration_->idle.pop_back();
+    *hand_over = {.channel = this,
+                  .configuration = configuration_.get(),
+                  .key = key,
+                  .buffer = buffer,
+                  .event = &event};
+    ++configuration_->in_flight;
   }
   waiting_for_events_.fetch_add(1);
   event.on_reached(&EdgeChannel::on_event, hand_over);
@@ -48,13 +52,13 @@ void EdgeChannel::on_event(void* argument) {
   {
     const std::unique_lock<Link> lock(channel.link_);
     static_cast<HandOver*>(argument)->event = nullptr;
-    hand_over.epoch->idle.push_back(static_cast<HandOver*>(argument));
-    if (channel.transfer_ended(hand_over.epoch) && channel.closed_.empty()) {
+    hand_over.configuration->idle.push_back(static_cast<HandOver*>(argument));
+    if (channel.transfer_ended(hand_over.configuration) && channel.closed_.empty()) {
       hand_over.buffer ? channel.send_locked(hand_over.key, hand_over.buffer)
                        : channel.release_locked(hand_over.key);
       // A peer may need the very slots that this has freed, as when the thread went to sleep.
-      for (Mailbox& mailbox : channel.epoch_->mailboxes)
-        if (channel.sleeps_ && mailbox.memory()) channel.return_credits(mailbox);
+      for (Inbox& inbox : channel.configuration_->inboxes)
+        if (channel.sleeps_ && inbox.memory()) channel.return_credits(inbox);
       channel.link_.notify();  // a local edge's buffer may be free, or its message there
     }
   }
@@ -64,7 +68,7 @@ void EdgeChannel::on_event(void* argument) {
 
 /// Throws if the device has failed. Its events are then never reached, but say so.
 void EdgeChannel::ask_events() const {
-  for (const HandOver& hand_over : epoch_->hand_overs)
+  for (const HandOver& hand_over : configuration_->hand_overs)
     if (hand_over.event) static_cast<void>(hand_over.event->done());
 }
 
@@ -95,11 +99,11 @@ void EdgeChannel::on_unreadable(std::size_t header_bytes) {
 IncomingTensor* EdgeChannel::on_tensor(int sender, const TensorMessage& message,
                                        std::size_t payload_bytes) {
   if (message.credit) on_credit(sender, *message.credit);
-  const auto found = std::ranges::find_if(epoch_->mailboxes, [&](const Mailbox& mailbox) {
-    return mailbox.edge().chunk == message.edge.chunk && mailbox.edge().from == sender &&
-           mailbox.edge().direction == message.edge.direction;
+  const auto found = std::ranges::find_if(configuration_->inboxes, [&](const Inbox& inbox) {
+    return inbox.edge().chunk == message.edge.chunk && inbox.edge().from == sender &&
+           inbox.edge().direction == message.edge.direction;
   });
-  if (found == epoch_->mailboxes.end()) {
+  if (found == configuration_->inboxes.end()) {
     refuse(fmt::format("rank {} sent {}, expected no such message from it", board_.rank_of(sender),
                        to_string(message.key())));
     return nullptr;
@@ -113,23 +117,23 @@ IncomingTensor* EdgeChannel::on_tensor(int sender, const TensorMessage& message,
     ++counts_.dropped_duplicate;
     return nullptr;
   }
-  Mailbox::Slot& slot = found->admit(message);
-  ++epoch_->in_flight;
+  Inbox::Slot& slot = found->admit(message);
+  ++configuration_->in_flight;
   if (message.placement == Placement::payload) return &slot;
   on_payload(slot);
   return nullptr;
 }
 
 void EdgeChannel::on_payload(IncomingTensor& tensor) {
-  auto& slot = static_cast<Mailbox::Slot&>(tensor);
-  slot.state = Mailbox::Slot::State::ready;
-  if (transfer_ended(slot.epoch)) link_.notify();
+  auto& slot = static_cast<Inbox::Slot&>(tensor);
+  slot.state = Inbox::Slot::State::ready;
+  if (transfer_ended(slot.configuration)) link_.notify();
 }
 
 void EdgeChannel::on_payload_lost(IncomingTensor& tensor) {
   // on_peer_lost() gives the reason. Until then the slot stays taken, and a compute thread that
   // waits for the message goes on waiting.
-  transfer_ended(static_cast<Mailbox::Slot&>(tensor).epoch);
+  transfer_ended(static_cast<Inbox::Slot&>(tensor).configuration);
 }
 
 void EdgeChannel::on_grant(int sender, const Grant& grant) {
@@ -161,11 +165,11 @@ void EdgeChannel::on_credit(int sender, const Credit& credit) {
 }
 
 Outbox* EdgeChannel::outbox_to(int receiver, const EdgeId& edge) {
-  const auto found = std::ranges::find_if(epoch_->outboxes, [&](const Outbox& box) {
+  const auto found = std::ranges::find_if(configuration_->outboxes, [&](const Outbox& box) {
     return box.edge().to == receiver && box.edge().chunk == edge.chunk &&
            box.edge().direction == edge.direction;
   });
-  if (found != epoch_->outboxes.end()) return &*found;
+  if (found != configuration_->outboxes.end()) return &*found;
   refuse(fmt::format("rank {} grants slots of chunk {}, expected no such message from it",
                      board_.rank_of(receiver), edge.chunk));
   return nullptr;
@@ -180,14 +184,14 @@ std::string EdgeChannel::name_of(Edge edge) const {
 void EdgeChannel::on_departed(OutgoingTensor& tensor) {
   auto& buffer = static_cast<Outbox::Buffer&>(tensor);
   buffer.box->recycle(buffer);
-  if (transfer_ended(buffer.epoch)) link_.notify();
+  if (transfer_ended(buffer.configuration)) link_.notify();
 }
 
 void EdgeChannel::on_peer_lost(int rank, const std::string& why) {
-  if (!epoch_) return;
-  const bool is_neighbour = std::ranges::any_of(epoch_->spec.edges, [rank](const Edge& edge) {
-    return edge.from == rank || edge.to == rank;
-  });
+  if (!configuration_) return;
+  const bool is_neighbour = std::ranges::any_of(
+      configuration_->spec.edges,
+      [rank](const Edge& edge) { return edge.from == rank || edge.to == rank; });
   if (is_neighbour)
     fail(fmt::format("the connection to rank {} is lost: {}", board_.rank_of(rank), why));
 }

@@ -12,7 +12,7 @@ namespace troupe::transport {
 
 /// One collective that this process has called.
 struct OperationRecord {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::array<char, 64> group{};  ///< the group's name, cut to fit, with a zero at its end
   std::uint64_t sequence = 0;    ///< number of the collective in its group
   const char* operation = "";    ///< "all-reduce"

@@ -59,7 +59,7 @@ void GroupHub::send_control(ucp_ep_h endpoint, const Header& header) {
 
 void GroupHub::add(UcxGroup& group) {
   const GroupKey key = group.key();
-  if (key.run != newest_.run || key.epoch > newest_.epoch) {
+  if (key.run != newest_.run || key.configuration > newest_.configuration) {
     newest_ = key;
     ended_.clear();
   }
@@ -94,7 +94,7 @@ UcxGroup* GroupHub::find(const GroupKey& key) {
 
 bool GroupHub::is_past(const GroupKey& key) const {
   if (newest_.run == 0) return false;  // no group was made yet: it may belong to the first
-  return key.run != newest_.run || key.epoch < newest_.epoch ||
+  return key.run != newest_.run || key.configuration < newest_.configuration ||
          std::ranges::find(ended_, key) != ended_.end();
 }
 
@@ -116,7 +116,8 @@ ucs_status_t GroupHub::take(std::span<const std::byte> header_bytes, std::span<s
   }
   // Members send data only on request. Data for a group that is not here was asked for by one that
   // has ended, so only requests may be early.
-  const GroupKey key{.run = header->run, .epoch = header->epoch, .id = message->group};
+  const GroupKey key{
+      .run = header->run, .configuration = header->configuration, .id = message->group};
   UcxGroup* group = find(key);
   const bool is_request = message->kind == CollectiveKind::request;
   if (group && !is_request)

@@ -22,10 +22,10 @@ namespace troupe::transport {
 
 class UcxGroup;
 
-/// Names a group of an epoch; equal at all members.
+/// Names a group of a configuration; equal at all members.
 struct GroupKey {
   std::uint64_t run = 0;
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::uint32_t id = 0;
   bool operator==(const GroupKey&) const = default;
 };
@@ -104,8 +104,8 @@ class GroupHub final : private BackgroundWork {
   std::vector<UcxGroup*> groups_;
   std::optional<Collective::Job> background_job_;  ///< the progress thread's job
   std::vector<Collective::Owned> left_;
-  std::vector<GroupKey> ended_;  ///< groups of the newest epoch that were destroyed
-  GroupKey newest_;              ///< run and epoch of the newest group; the id means nothing
+  std::vector<GroupKey> ended_;  ///< groups of the newest configuration that were destroyed
+  GroupKey newest_;  ///< run and configuration of the newest group; the id means nothing
   std::vector<Early> early_;
   UcxControl control_{MessageId::group};
 };

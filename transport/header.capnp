@@ -23,7 +23,7 @@ enum DType {
 struct Header {
   run @0 :UInt64;
   # Random id of the run.
-  epoch @1 :UInt32;
+  configuration @1 :UInt32;
   # Version of the cluster's membership and layout.
   sender @2 :UInt32;
   # Number of the process that sends, which it keeps for its life.
@@ -49,7 +49,8 @@ struct EdgeId {
 }
 
 struct Grant {
-  # Receiver to sender, once an epoch: the edge is open. Its slots are free, unless they are kept.
+  # Receiver to sender, once a configuration: the edge is open. Its slots are free, unless they are
+  # kept.
   edge @0 :EdgeId;
   dtype @1 :DType;
   shape @2 :List(Int64);
@@ -93,8 +94,8 @@ enum Placement {
 }
 
 struct Collective {
-  # Between two members of a group, which is known by (run, epoch, group). The receiver asks for a
-  # part of the data when it has a place for it; the sender answers when it has the part.
+  # Between two members of a group, which is known by (run, configuration, group). The receiver asks
+  # for a part of the data when it has a place for it; the sender answers when it has the part.
   kind @0 :CollectiveKind;
   group @1 :UInt32;
   sequence @2 :UInt64;

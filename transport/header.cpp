@@ -79,7 +79,7 @@ class Checksum {
 std::uint64_t checksum(const Header& header) {
   Checksum sum;
   sum.add(header.run);
-  sum.add(header.epoch);
+  sum.add(header.configuration);
   sum.add(static_cast<std::uint64_t>(header.sender));
   sum.add(header.body.index());
   std::visit([&sum](const auto& body) { sum.add(body); }, header.body);
@@ -227,8 +227,10 @@ CollectiveMessage read(wire::Collective::Reader in) {
 }
 
 Header read(wire::Header::Reader in) {
-  Header header{
-      .run = in.getRun(), .epoch = in.getEpoch(), .sender = to_int(in.getSender()), .body = {}};
+  Header header{.run = in.getRun(),
+                .configuration = in.getConfiguration(),
+                .sender = to_int(in.getSender()),
+                .body = {}};
   switch (in.which()) {
     case wire::Header::GRANT:
       header.body = read(in.getGrant());
@@ -259,7 +261,7 @@ std::size_t encode(const Header& header, HeaderBytes& out) {
                                       capnp::AllocationStrategy::FIXED_SIZE);
   auto root = message.initRoot<wire::Header>();
   root.setRun(header.run);
-  root.setEpoch(header.epoch);
+  root.setConfiguration(header.configuration);
   root.setSender(static_cast<std::uint32_t>(header.sender));
   root.setChecksum(checksum(header));
   write_body(header, root);

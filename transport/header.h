@@ -81,7 +81,7 @@ struct CollectiveMessage {
 
 struct Header {
   std::uint64_t run = 0;
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   int sender = 0;
   std::variant<Grant, TensorMessage, Credit, CollectiveMessage> body;
   bool operator==(const Header&) const = default;

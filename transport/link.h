@@ -39,7 +39,7 @@ class LinkEvents {
   /// or on_payload_lost() follows, or null to ignore the payload.
   virtual IncomingTensor* on_message(const Header& header, std::size_t payload_bytes) = 0;
   virtual void on_unreadable(std::size_t header_bytes) = 0;
-  /// A message of an older epoch or another run was dropped before it came here.
+  /// A message of an older configuration or another run was dropped before it came here.
   virtual void on_stale() = 0;
   virtual void on_payload(IncomingTensor& tensor) = 0;
   virtual void on_payload_lost(IncomingTensor& tensor) = 0;

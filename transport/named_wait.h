@@ -39,7 +39,7 @@ class NamedWork : public tensor::Work {
   /// without the link's lock.
   virtual void announce() {}
 };
-/// Rank of each process, as in EpochSpec::ranks.
+/// Rank of each process, as in ConfigurationSpec::ranks.
 using RankNames = std::map<int, int>;
 int rank_named(const RankNames& ranks, int process);
 /// "activation of step 7, microbatch 3 into chunk 2 from rank 1".

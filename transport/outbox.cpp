@@ -6,7 +6,7 @@
 
 #include "tensor/error.h"
 #include "tensor/host_memory.h"
-#include "transport/mailbox.h"
+#include "transport/inbox.h"
 
 namespace troupe::transport {
 namespace {
@@ -20,7 +20,7 @@ tensor::Buffer make_buffers(const Edge& edge, tensor::Device* device) {
 
 }  // namespace
 
-Outbox::Outbox(const Edge& edge, OpenEpoch* epoch, tensor::Device* device)
+Outbox::Outbox(const Edge& edge, OpenConfiguration* configuration, tensor::Device* device)
     : edge_(edge),
       digest_(digest(edge)),
       memory_(make_buffers(edge, device)),
@@ -28,7 +28,7 @@ Outbox::Outbox(const Edge& edge, OpenEpoch* epoch, tensor::Device* device)
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     buffers_[i].own = static_cast<std::byte*>(memory_.data()) + i * slot_stride(edge);
     buffers_[i].box = this;
-    buffers_[i].epoch = epoch;
+    buffers_[i].configuration = configuration;
   }
   credits_.reserve(static_cast<std::size_t>(edge.slots));
   if (is_local()) open(nullptr);

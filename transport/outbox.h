@@ -11,7 +11,7 @@
 
 namespace troupe::transport {
 
-struct OpenEpoch;
+struct OpenConfiguration;
 
 /// The sending end of an edge: its buffers, and the receiver's slots it holds credits for. A buffer
 /// is free -> taken (by the compute thread) -> queued (no credit) -> leaving -> free. Credits go to
@@ -31,11 +31,11 @@ class Outbox {
     bool in_slot = false;  ///< the compute thread writes into the receiver's slot, not into `own`
     std::uint64_t order = 0;  ///< position among the buffers in use
     Outbox* box = nullptr;
-    OpenEpoch* epoch = nullptr;
+    OpenConfiguration* configuration = nullptr;
   };
 
-  /// `device`: EpochSpec::device.
-  Outbox(const Edge& edge, OpenEpoch* epoch, tensor::Device* device);
+  /// `device`: ConfigurationSpec::device.
+  Outbox(const Edge& edge, OpenConfiguration* configuration, tensor::Device* device);
 
   const Edge& edge() const { return edge_; }
   EdgeId id() const {

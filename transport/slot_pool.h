@@ -10,9 +10,9 @@
 
 namespace troupe::transport {
 
-/// Memory for slots that outlives the node it served: when an epoch opens, most of the time is
-/// taken by the system clearing fresh pages. Memory given back waits here for the edges of the next
-/// epoch, until clear(). Thread-safe. Must be held by a std::shared_ptr.
+/// Memory for slots that outlives the node it served: when a configuration opens, most of the time
+/// is taken by the system clearing fresh pages. Memory given back waits here for the edges of the
+/// next configuration, until clear(). Thread-safe. Must be held by a std::shared_ptr.
 class SlotPool : public std::enable_shared_from_this<SlotPool> {
  public:
   /// Memory of at least `bytes`: the smallest free one that is large enough and that no other

@@ -77,7 +77,7 @@ caf::behavior Director::make_behavior() {
           [this](const Join& message) { join(message); },
           [this](const Heartbeat& beat) { on_heartbeat(beat); },
           [this](const Halted& answer) {
-            handle(MemberHalted{.epoch = answer.epoch,
+            handle(MemberHalted{.configuration = answer.configuration,
                                 .incarnation = answer.incarnation,
                                 .address = answer.address,
                                 .inventory = answer.inventory});
@@ -99,7 +99,7 @@ caf::behavior Director::make_behavior() {
           [this](const TracedActions& actions) { traced(actions); },
           [this](const Tapped& message) { on_tapped(message); },
           [this](const ParameterHistograms& message) { on_histograms(message); },
-          [this](const AutoChange::Advice& advice) { on_advice(advice); },
+          [this](const Tuner::Advice& advice) { on_advice(advice); },
           [this](const CheckpointFinished& checkpoint) { finished(checkpoint); },
           [this](const CheckpointRemark& remark) { announce(remark.text); },
           [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
@@ -143,25 +143,28 @@ void Director::on_heartbeat(const Heartbeat& beat) {
   if (const std::string why = fault_in(beat); !why.empty())
     return refused({.sender = sender_name(), .why = "Heartbeat with " + why});
   liveness_.on_heartbeat(beat);
-  show_activity(beat, protocol_.epoch(), protocol_.committed(), context_.hub, context_.board);
+  show_activity(beat, protocol_.configuration(), protocol_.committed(), context_.hub,
+                context_.board);
 }
 
 /// Stops watching the ranks of a replica, because its actor watches them from now on; ignored if
 /// they were ordered to halt.
 void Director::on_ranks_watched(const RanksWatched& by) {
-  const Epoch& epoch = protocol_.epoch();
-  if (by.epoch != epoch.number || protocol_.phase() == DirectorProtocol::Phase::gathering) return;
-  const RunSpec::Mesh& mesh = epoch.shape.mesh;
+  const Configuration& configuration = protocol_.configuration();
+  if (by.configuration != configuration.number ||
+      protocol_.phase() == DirectorProtocol::Phase::gathering)
+    return;
+  const RunSpec::Mesh& mesh = configuration.shape.mesh;
   const int first = rank_at(mesh, {.replica = by.replica});
   for (int i = 0; i < mesh.ranks_of_replica(); ++i)
-    liveness_.forget(epoch.members.at(first + i).incarnation);
+    liveness_.forget(configuration.members.at(first + i).incarnation);
 }
 
 void Director::failed(const Failed& failure) {
   const ErrorKind kind = error_kind_of(failure.kind);
   // A missing peer is rarely the first cause, so the protocol waits for a better one.
   handle(WorkerFailed{.incarnation = failure.incarnation,
-                      .epoch = failure.epoch,
+                      .configuration = failure.configuration,
                       .kind = kind,
                       .message = failure.message,
                       .symptom = kind == ErrorKind::unavailable,
@@ -170,7 +173,7 @@ void Director::failed(const Failed& failure) {
 
 void Director::on_vote(const ReplicaVote& vote) {
   const ReplicaPrepared& sum = vote.sum;
-  if (sum.epoch != protocol_.epoch().number) return;
+  if (sum.configuration != protocol_.configuration().number) return;
   if (sum.replica >= 0 && sum.replica < std::ssize(measured_))
     measured_[static_cast<std::size_t>(sum.replica)] = vote.measured;
   if (!sum.not_finite.empty()) tell(NotFinite{.where = sum.not_finite}, -1, sum.step);
@@ -216,17 +219,17 @@ std::string Director::sender_name() {
 /// can also send messages here directly.
 template <typename Answer>
 bool Director::accepts(const Answer& answer, const char* name) {
-  const Epoch& epoch = protocol_.epoch();
-  if (answer.epoch < std::max(epoch.number, 1u)) return false;
-  const RunSpec::Mesh& mesh = epoch.shape.mesh;
+  const Configuration& configuration = protocol_.configuration();
+  if (answer.configuration < std::max(configuration.number, 1u)) return false;
+  const RunSpec::Mesh& mesh = configuration.shape.mesh;
   const int replica = std::clamp(place_of(mesh, answer.rank).replica, 0, mesh.dp - 1);
-  const std::string why =
-      fault_in(answer, ReplicaPart{.epoch = epoch.number,
-                                   .replica = replica,
-                                   .ranks_of_replica = mesh.ranks_of_replica(),
-                                   .num_ranks = epoch.num_ranks(),
-                                   .num_chunks = static_cast<int>(epoch.shape.layout.chunks.size()),
-                                   .committed = protocol_.committed()});
+  const std::string why = fault_in(
+      answer, ReplicaPart{.configuration = configuration.number,
+                          .replica = replica,
+                          .ranks_of_replica = mesh.ranks_of_replica(),
+                          .num_ranks = configuration.num_ranks(),
+                          .num_chunks = static_cast<int>(configuration.shape.layout.chunks.size()),
+                          .committed = protocol_.committed()});
   if (why.empty()) return true;
   refused({.sender = sender_name(), .why = std::string(name) + " with " + why});
   return false;
@@ -246,7 +249,7 @@ void Director::on_histograms(const ParameterHistograms& message) {
   if (accepts(message, "ParameterHistograms")) tell(to_event(message), message.rank, message.step);
 }
 
-void Director::on_advice(const AutoChange::Advice& advice) {
+void Director::on_advice(const Tuner::Advice& advice) {
   announce(advice.text);
   if (!advice.order) return;
   ordered({.request = *advice.order, .answer = [this](const ScaleAnswer& answer) {
@@ -284,7 +287,7 @@ void Director::publish_status() {
     if (protocol_.stopping() && status.state == "running") status.state = "stopping";
     status.step = protocol_.committed();
     status.max_steps = context_.spec.max_steps;
-    status.epoch = protocol_.epoch().number;
+    status.configuration = protocol_.configuration().number;
     status.evaluated = protocol_.evaluated();
     status.saving = protocol_.writing();
     status.catch_up = protocol_.catch_up();
@@ -293,7 +296,7 @@ void Director::publish_status() {
 }
 
 void Director::tell(EventBody body, int rank, std::int64_t step) {
-  context_.hub.publish({.epoch = protocol_.epoch().number,
+  context_.hub.publish({.configuration = protocol_.configuration().number,
                         .step = step < 0 ? protocol_.committed() : step,
                         .rank = rank,
                         .body = std::move(body)});
@@ -311,7 +314,7 @@ void Director::on_failure(const std::string& what) {
   handle(DirectorFailed{.message = what});
 }
 
-/// Where an epoch's state comes from (ChangeReport::from).
+/// Where a configuration's state comes from (ChangeReport::from).
 std::string Director::origin_of(std::int64_t step, bool from_memory) const {
   if (from_memory) return "memory";
   const bool resumes = !context_.spec.checkpoint.resume.empty();

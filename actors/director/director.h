@@ -20,7 +20,7 @@
 #include "actors/protocol/liveness.h"
 #include "actors/protocol/protocol.h"
 #include "actors/protocol/recovery_clock.h"
-#include "actors/tuning/auto_change.h"
+#include "actors/tuning/tuner.h"
 
 namespace troupe::actors {
 
@@ -85,7 +85,7 @@ class Director : public ControlActor {
   void traced(const TracedActions& actions);
   void on_tapped(const Tapped& message);
   void on_histograms(const ParameterHistograms& message);
-  void on_advice(const AutoChange::Advice& advice);
+  void on_advice(const Tuner::Advice& advice);
   void finished(const CheckpointFinished& checkpoint);
   void refused(const Refused& message);
   /// The incarnation of the worker that sent the current message; none if no worker did.
@@ -111,8 +111,8 @@ class Director : public ControlActor {
   void perform(const OrderWarmUp& effect);
   void perform(const WarmUpSpare& effect);
   void perform(const ReportWentBack& effect);
-  void perform(const StartEpoch& effect);
-  void perform(const ReportEpoch& effect);
+  void perform(const StartConfiguration& effect);
+  void perform(const ReportConfiguration& effect);
   void perform(const OrderLeave& effect);
   void perform(const OrderStep& effect);
   void perform(const OrderCommit& effect);
@@ -135,19 +135,22 @@ class Director : public ControlActor {
   void open_join_port();
   void close_join_port();
 
-  void begin(const StartEpoch& order);
+  void begin(const StartConfiguration& order);
   std::string origin_of(std::int64_t step, bool from_memory) const;
   template <typename Order>
-  void order_all(const Order& order);
+  void order_all(const Order& order) {
+    for (const auto& replica : replicas_) send(replica, order);
+  }
   StepReport report(const OrderCommit& commit);
   void publish_status();
   void announce(const std::string& text);
-  /// Publishes an event of the current epoch to the monitors. `step` -1: the last committed one.
+  /// Publishes an event of the current configuration to the monitors. `step` -1: the last committed
+  /// one.
   void tell(EventBody body, int rank = -1, std::int64_t step = -1);
   ChangeReport end_change(RecoveryClock& clock, std::int64_t step);
   void report_ordered(std::int64_t step);
   void report_recovered(std::int64_t step);
-  void list_ranks(const Epoch& epoch);
+  void list_ranks(const Configuration& configuration);
   void on_failure(const std::string& what) override;
   void on_error_of_peer(const std::string& what) override;
   void on_down(const caf::actor_addr&) override {}

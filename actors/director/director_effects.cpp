@@ -31,22 +31,7 @@ Pipeline pipeline_of(const RunSpec& spec, const ClusterShape& shape) {
   return pipeline;
 }
 
-stages::Training training_of(const RunSpec& spec, std::int64_t step) {
-  return {.seed = spec.seed,
-          .digest = spec.data.digest,
-          .shuffle = spec.data.shuffle,
-          .documents = std::string(stages::name_of(spec.batch.documents)),
-          .loss_on = std::string(stages::name_of(spec.data.loss_on)),
-          .global = spec.batch.global,
-          .lr = stages::learning_rate(spec.optimizer, step)};
-}
-
 }  // namespace
-
-template <typename Order>
-void Director::order_all(const Order& order) {
-  for (const auto& replica : replicas_) send(replica, order);
-}
 
 void Director::perform(const KillWorker& effect) {
   delayed_.erase(effect.incarnation);
@@ -74,15 +59,16 @@ void Director::perform(const ReportRefused& effect) {
 }
 
 void Director::perform(const OrderHalt& effect) {
-  const Halt halt{.epoch = effect.epoch,
+  const Halt halt{.configuration = effect.configuration,
                   .kept = effect.kept,
                   .reconnect = effect.reconnect,
                   .reason = effect.reason};
   order_all(halt);  // sent the way of all orders, so that an earlier commit arrives before it
-  const Epoch& epoch = protocol_.epoch();
-  for (const auto& [rank, member] : epoch.members) liveness_.watch(member.incarnation);
+  const Configuration& configuration = protocol_.configuration();
+  for (const auto& [rank, member] : configuration.members) liveness_.watch(member.incarnation);
   for (const auto& [incarnation, worker] : workers_)
-    if (const int rank = epoch.rank_of(incarnation); rank < 0 || rank >= epoch.num_ranks())
+    if (const int rank = configuration.rank_of(incarnation);
+        rank < 0 || rank >= configuration.num_ranks())
       send(worker, halt);
   // An order that is given up for now has become a part of what stands in its way.
   if (effect.change.empty() && ordered_.running()) {
@@ -110,33 +96,33 @@ void Director::perform(const ReportWentBack& effect) {
   tell(WentBack{.way = effect.way, .from = from});
 }
 
-void Director::perform(const StartEpoch& effect) {
+void Director::perform(const StartConfiguration& effect) {
   const bool changes = ordered_.running() || recovery_.running();
   const std::string from = origin_of(effect.state.step, effect.state.from_memory);
   for (RecoveryClock* clock : {&ordered_, &recovery_})
     if (clock->running()) clock->begins(from);
-  if (shape_.empty()) shape_ = to_string(effect.epoch.shape);
-  list_ranks(effect.epoch);
+  if (shape_.empty()) shape_ = to_string(effect.configuration.shape);
+  list_ranks(effect.configuration);
   const RunStatus listed = context_.board.read();
   tell(MembershipChanged{.pipeline = listed.pipeline,
-                         .schedule = effect.epoch.shape.schedule.kind,
+                         .schedule = effect.configuration.shape.schedule.kind,
                          .ranks = listed.ranks});
   if (changes) tell(PhaseBegun{.phase = "move"});
   for (const auto& replica : replicas_) send_exit(replica, caf::exit_reason::user_shutdown);
   replicas_.clear();
-  const RunSpec::Mesh mesh = effect.epoch.shape.mesh;
+  const RunSpec::Mesh mesh = effect.configuration.shape.mesh;
   measured_.assign(static_cast<std::size_t>(mesh.dp), {});
   begin(effect);
 }
 
-void Director::begin(const StartEpoch& order) {
-  const auto& [epoch, state, saves_only] = order;
+void Director::begin(const StartConfiguration& order) {
+  const auto& [configuration, state, saves_only] = order;
   const auto self = caf::actor_cast<caf::actor>(this);
   std::vector<RankHandle> members;
-  for (const auto& [rank, member] : epoch.members)
+  for (const auto& [rank, member] : configuration.members)
     members.push_back(
         {.actor = workers_.at(member.incarnation), .incarnation = member.incarnation});
-  const RunSpec::Mesh& mesh = epoch.shape.mesh;
+  const RunSpec::Mesh& mesh = configuration.shape.mesh;
   for (int replica = 0; replica < mesh.dp; ++replica) {
     const auto first = members.begin() + rank_at(mesh, {.replica = replica});
     replicas_.push_back(spawn<ReplicaActor>(
@@ -150,8 +136,8 @@ void Director::begin(const StartEpoch& order) {
   }
   const bool own = !state.from_memory && protocol_.saved() == state.step;
   const bool anew = own || context_.spec.checkpoint.resume.empty();
-  PlanEpoch request{
-      .whole = {.epoch = epoch,
+  PlanConfiguration request{
+      .whole = {.configuration = configuration,
                 .start = {.state = state,
                           .checkpoint = own ? checkpoint_path(context_.spec, state.step)
                                             : context_.spec.checkpoint.resume,
@@ -160,13 +146,13 @@ void Director::begin(const StartEpoch& order) {
                           .saves_only = saves_only}},
       .replicas = replicas_,
       .leaving = {}};
-  for (int i = epoch.num_ranks(); i < epoch.members.size(); ++i)
+  for (int i = configuration.num_ranks(); i < configuration.members.size(); ++i)
     request.leaving[i] = members[static_cast<std::size_t>(i)].actor;
   if (!scheduler_) scheduler_ = spawn<SchedulerActor>(context_.spec, context_.memory_bytes, self);
   send(scheduler_, std::move(request));
 }
 
-void Director::perform(const ReportEpoch& effect) {
+void Director::perform(const ReportConfiguration& effect) {
   const bool catches_up = protocol_.catch_up().has_value();
   if (ordered_.running()) ordered_.reached(effect.move_s, false);
   if (recovery_.running()) recovery_.reached(effect.move_s, catches_up);
@@ -181,13 +167,13 @@ void Director::perform(const OrderLeave& effect) {
     send(found->second, Finish{.reason = "no longer needed"});
 }
 
-void Director::list_ranks(const Epoch& epoch) {
+void Director::list_ranks(const Configuration& configuration) {
   context_.board.write([&](RunStatus& status) {
-    status.pipeline = pipeline_of(context_.spec, epoch.shape);
+    status.pipeline = pipeline_of(context_.spec, configuration.shape);
     status.ranks.clear();
-    for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
-      const Member& member = epoch.members.at(rank);
-      const RankPlace place = place_of(epoch.shape.mesh, rank);
+    for (int rank = 0; rank < configuration.num_ranks(); ++rank) {
+      const Member& member = configuration.members.at(rank);
+      const RankPlace place = place_of(configuration.shape.mesh, rank);
       status.ranks.push_back({.rank = rank,
                               .replica = place.replica,
                               .stage = place.stage,
@@ -202,19 +188,20 @@ void Director::list_ranks(const Epoch& epoch) {
 
 void Director::perform(const OrderStep& effect) {
   if (effect.step == context_.first_step + 1) step_begin_ = std::chrono::steady_clock::now();
-  order_all(RunStep{.epoch = protocol_.epoch().number,
+  order_all(RunStep{.configuration = protocol_.configuration().number,
                     .step = effect.step,
                     .trace = context_.hub.wanted<ActionsTraced>() || scheduler_measures_,
                     .taps = context_.hub.taps()});
 }
 
 void Director::perform(const OrderCommit& effect) {
-  order_all(Commit{.epoch = protocol_.epoch().number,
+  order_all(Commit{.configuration = protocol_.configuration().number,
                    .step = effect.step,
                    .clip_factor = to_bits(effect.clip_factor)});
   const StepReport step = report(effect);
-  send(scheduler_,
-       StepDone{.epoch = protocol_.epoch().number, .step = effect.step, .seconds = step.step_s});
+  send(scheduler_, StepDone{.configuration = protocol_.configuration().number,
+                            .step = effect.step,
+                            .seconds = step.step_s});
   const bool again = effect.step <= reported_;
   if (again) {
     const CatchUp way = protocol_.newest_way();
@@ -236,7 +223,7 @@ void Director::perform(const OrderCommit& effect) {
 ChangeReport Director::end_change(RecoveryClock& clock, std::int64_t step) {
   ChangeReport change = clock.finish();
   change.step = step;
-  change.before = std::exchange(shape_, to_string(protocol_.epoch().shape));
+  change.before = std::exchange(shape_, to_string(protocol_.configuration().shape));
   change.after = shape_;
   context_.observer.on_event(to_string(change, kInLog));
   return change;
@@ -244,14 +231,15 @@ ChangeReport Director::end_change(RecoveryClock& clock, std::int64_t step) {
 
 void Director::report_ordered(std::int64_t step) {
   change_ = end_change(ordered_, step);
-  context_.observer.on_scaled(protocol_.epoch().shape, true);
+  context_.observer.on_scaled(protocol_.configuration().shape, true);
   tell(Rescaled{.cause = change_.order, .phases = change_.phases, .stall_s = change_.stall_s}, -1,
        step);
 }
 
 void Director::report_recovered(std::int64_t step) {
   const ChangeReport change = end_change(recovery_, step);
-  if (change.before != change.after) context_.observer.on_scaled(protocol_.epoch().shape, false);
+  if (change.before != change.after)
+    context_.observer.on_scaled(protocol_.configuration().shape, false);
   if (change.recovery)
     tell(Recovered{.cause = change.cause,
                    .from = change.from,
@@ -274,79 +262,6 @@ StepReport Director::report(const OrderCommit& commit) {
       .step_s = std::chrono::duration<double>(now - std::exchange(step_begin_, now)).count()};
   step.replicas = measured_;
   return step;
-}
-
-void Director::perform(const OrderSave& effect) {
-  save_begin_ = std::chrono::steady_clock::now();
-  context_.board.write([](RunStatus& status) {
-    // The numbers until now are of the checkpoint before.
-    for (RankStatus& rank : status.ranks) rank.saved_bytes = 0;
-  });
-  unfinished_ = stages::unfinished_checkpoint(context_.spec.dir + "/checkpoints", effect.step);
-  order_all(Save{.epoch = protocol_.epoch().number,
-                 .step = effect.step,
-                 .dir = unfinished_,
-                 .owner_file = context_.claim.file.string(),
-                 .owner = context_.claim.text});
-}
-
-void Director::perform(const PublishCheckpoint& effect) {
-  const RunSpec& spec = context_.spec;
-  send(context_.checkpoints,
-       FinishCheckpoint{
-           .dir = spec.dir + "/checkpoints",
-           .unfinished = unfinished_,
-           .info = {.step = effect.step,
-                    .next_sample = context_.sample_origin + effect.step * spec.batch.global,
-                    .model = spec.model,
-                    .tokenizer = spec.data.tokenizer,
-                    .seq_len = spec.batch.seq_len,
-                    .training = training_of(spec, effect.step)},
-           .num_parts = protocol_.epoch().shape.mesh.pp,
-           .kept = kept_checkpoints(spec),
-           .claim = context_.claim,
-           .error = effect.error,
-           .stop = abandon_.get_token()});
-}
-
-void Director::perform(const AbandonCheckpoint&) {
-  abandon_.request_stop();
-}
-
-void Director::finished(const CheckpointFinished& checkpoint) {
-  if (checkpoint.error.empty()) {
-    const std::string path = checkpoint_path(context_.spec, checkpoint.step);
-    context_.observer.on_checkpoint(checkpoint.step, path);
-    const auto took = std::chrono::steady_clock::now() - save_begin_;
-    tell(CheckpointSaved{.path = path, .duration_s = std::chrono::duration<double>(took).count()},
-         -1, checkpoint.step);
-  }
-  for (const std::string& remark : checkpoint.remarks) announce(remark);
-  handle(Published{.step = checkpoint.step, .error = checkpoint.error});
-}
-
-void Director::perform(const OrderEvaluate& effect) {
-  order_all(
-      Evaluate{.epoch = protocol_.epoch().number, .step = effect.step, .batch = effect.batch});
-}
-
-void Director::perform(const ReportEvaluation& effect) {
-  const RunSpec& spec = context_.spec;
-  EvalReport report{.step = effect.step, .loss = effect.losses.at(0), .sets = {}};
-  if (effect.losses.size() > 1)
-    for (std::size_t i = 0; i < effect.losses.size(); ++i)
-      report.sets.push_back({.name = spec.eval.sets.at(i).name, .loss = effect.losses[i]});
-  context_.observer.on_eval(report);
-  tell(EvaluationDone{.loss = report.loss, .sets = report.sets}, -1, effect.step);
-  send(context_.checkpoints,
-       NoteEvaluation{.dir = spec.dir + "/checkpoints",
-                      .evaluated = {.step = effect.step,
-                                    .loss = report.loss,
-                                    .set = spec.eval.compared(spec.batch.global)},
-                      .kept = kept_checkpoints(spec),
-                      .claim = context_.claim});
-  step_begin_ =
-      std::chrono::steady_clock::now();  // an evaluation does not count in the next step's time
 }
 
 void Director::perform(const StartTimer& effect) {
@@ -374,13 +289,14 @@ void Director::perform(const OrderFinish& effect) {
   order_all(finish);
   std::set<std::uint64_t> asked;
   if (!replicas_.empty())
-    for (const auto& [rank, member] : protocol_.epoch().members) asked.insert(member.incarnation);
+    for (const auto& [rank, member] : protocol_.configuration().members)
+      asked.insert(member.incarnation);
   for (const auto& [incarnation, worker] : workers_) {
     liveness_.forget(incarnation);
     if (!asked.contains(incarnation)) send(worker, finish);
   }
   if (replicas_.empty())
-    // If no epoch has begun, some workers may not have joined and cannot be asked.
+    // If no configuration has begun, some workers may not have joined and cannot be asked.
     context_.processes.kill_all();
 }
 

@@ -5,13 +5,15 @@
 
 namespace troupe::actors {
 
-void show_activity(const Heartbeat& beat, const Epoch& epoch, std::int64_t step, Hub& hub,
-                   StatusBoard& board) {
-  const int rank = epoch.rank_of(beat.incarnation);
-  if (rank < 0 || rank >= epoch.num_ranks()) return;  // the sender has left, or is leaving
+void show_activity(const Heartbeat& beat, const Configuration& configuration, std::int64_t step,
+                   Hub& hub, StatusBoard& board) {
+  const int rank = configuration.rank_of(beat.incarnation);
+  if (rank < 0 || rank >= configuration.num_ranks()) return;  // the sender has left, or is leaving
   board.write([&](RunStatus& status) {
-    // The last heartbeats of an epoch may come when it is over.
-    if (status.epoch != epoch.number || rank >= static_cast<int>(status.ranks.size())) return;
+    // The last heartbeats of a configuration may come when it is over.
+    if (status.configuration != configuration.number ||
+        rank >= static_cast<int>(status.ranks.size()))
+      return;
     RankStatus& shown = status.ranks[static_cast<std::size_t>(rank)];
     shown.state = beat.state;
     shown.waiting_for = beat.waiting_for;
@@ -26,11 +28,14 @@ void show_activity(const Heartbeat& beat, const Epoch& epoch, std::int64_t step,
                         .allocated = beat.allocated,
                         .mailbox_depth = beat.mailbox_depth};
   for (const Heartbeat::Link& link : beat.links) {
-    const int to = epoch.members.rank_of_id(link.to);
-    if (to >= 0 && to < epoch.num_ranks())
+    const int to = configuration.members.rank_of_id(link.to);
+    if (to >= 0 && to < configuration.num_ranks())
       activity.links.push_back({.to = to, .queued = link.queued});
   }
-  hub.publish({.epoch = epoch.number, .step = step, .rank = rank, .body = std::move(activity)});
+  hub.publish({.configuration = configuration.number,
+               .step = step,
+               .rank = rank,
+               .body = std::move(activity)});
 }
 
 }  // namespace troupe::actors

@@ -61,7 +61,7 @@ caf::behavior ReplicaActor::make_behavior() {
           [this](const Heartbeat& beat) { on_heartbeat(beat); },
       },
       {
-          [this](const std::shared_ptr<const EpochOrders>& orders) { begin(orders); },
+          [this](const std::shared_ptr<const ConfigurationOrders>& orders) { begin(orders); },
           [this](const Halt& order) { halt(order); },
           [this](const RunStep& order) { pass_on(order); },
           [this](const Commit& order) {
@@ -83,12 +83,12 @@ void ReplicaActor::on_exit() {
   context_.director = nullptr;
 }
 
-int ReplicaActor::first_rank(const EpochOrders& orders) const {
-  return rank_at(orders.epoch().shape.mesh, {.replica = context_.replica});
+int ReplicaActor::first_rank(const ConfigurationOrders& orders) const {
+  return rank_at(orders.configuration().shape.mesh, {.replica = context_.replica});
 }
 
-void ReplicaActor::begin(const std::shared_ptr<const EpochOrders>& orders) {
-  if (halted_) return;  // the epoch was given up while its orders were made
+void ReplicaActor::begin(const std::shared_ptr<const ConfigurationOrders>& orders) {
+  if (halted_) return;  // the configuration was given up while its orders were made
   orders_ = orders;
   committed_ = orders->step();
   int rank = first_rank(*orders);
@@ -97,7 +97,7 @@ void ReplicaActor::begin(const std::shared_ptr<const EpochOrders>& orders) {
     liveness_.watch(handle.incarnation);
   }
   send(context_.director,
-       RanksWatched{.epoch = orders->epoch().number, .replica = context_.replica});
+       RanksWatched{.configuration = orders->configuration().number, .replica = context_.replica});
 }
 
 void ReplicaActor::halt(const Halt& order) {
@@ -107,18 +107,18 @@ void ReplicaActor::halt(const Halt& order) {
 }
 
 ReplicaPart ReplicaActor::part() const {
-  const Epoch& epoch = orders_->epoch();
-  return {.epoch = epoch.number,
+  const Configuration& configuration = orders_->configuration();
+  return {.configuration = configuration.number,
           .replica = context_.replica,
           .ranks_of_replica = static_cast<int>(context_.ranks.size()),
-          .num_ranks = epoch.num_ranks(),
-          .num_chunks = static_cast<int>(epoch.shape.layout.chunks.size()),
+          .num_ranks = configuration.num_ranks(),
+          .num_chunks = static_cast<int>(configuration.shape.layout.chunks.size()),
           .committed = committed_};
 }
 
 template <typename Answer>
 bool ReplicaActor::accepts(const Answer& answer, const char* name) {
-  if (!orders_ || halted_ || answer.epoch < orders_->epoch().number) return false;
+  if (!orders_ || halted_ || answer.configuration < orders_->configuration().number) return false;
   const std::string why = fault_in(answer, part());
   if (why.empty()) return true;
   send(context_.director,
@@ -129,7 +129,7 @@ bool ReplicaActor::accepts(const Answer& answer, const char* name) {
 std::string ReplicaActor::sender_name() {
   int rank = first_rank(*orders_);
   for (const RankHandle& handle : context_.ranks) {
-    if (handle.actor == current_sender()) return name_of(orders_->epoch().shape, rank);
+    if (handle.actor == current_sender()) return name_of(orders_->configuration().shape, rank);
     ++rank;
   }
   return "an unknown process";
@@ -141,7 +141,7 @@ void ReplicaActor::on_heartbeat(const Heartbeat& beat) {
                                            .why = "Heartbeat with " + why});
   liveness_.on_heartbeat(beat);
   if (orders_ && !halted_)
-    show_activity(beat, orders_->epoch(), committed_, context_.hub, context_.board);
+    show_activity(beat, orders_->configuration(), committed_, context_.hub, context_.board);
 }
 
 void ReplicaActor::watch_over_ranks() {
@@ -159,10 +159,11 @@ void ReplicaActor::pass_on(const Order& order) {
 void ReplicaActor::add(const Ready& answer) {
   if (!accepts(answer, "Ready")) return;
   if (!ready_.add(index_of(answer.rank), answer)) return;
-  ReplicaReady all{.epoch = answer.epoch, .replica = context_.replica};
+  ReplicaReady all{.configuration = answer.configuration, .replica = context_.replica};
   for (const Ready& ready : ready_.answers()) {
     all.move_s = std::max(all.move_s, to_double(ready.move_s));
-    if (all.difference.empty()) all.difference = difference_of(ready, orders_->epoch().shape);
+    if (all.difference.empty())
+      all.difference = difference_of(ready, orders_->configuration().shape);
   }
   send(context_.director, Event{all});
 }
@@ -171,24 +172,27 @@ void ReplicaActor::add(const Prepared& answer) {
   if (!accepts(answer, "Prepared")) return;
   for (const Prepared::Large& large : answer.large)
     context_.hub.publish(
-        {.epoch = answer.epoch,
+        {.configuration = answer.configuration,
          .step = answer.step,
          .rank = answer.rank,
          .body = LargeGradient{.bucket = large.bucket, .norm = to_double(large.norm)}});
   if (!prepared_.add(index_of(answer.rank), answer)) return;
   const auto& votes = prepared_.answers();
   send(context_.director,
-       ReplicaVote{.sum = aggregate_votes(context_.replica, votes, ready_.answers(),
-                                          orders_->epoch().shape.mesh.tp, *context_.parameters),
-                   .measured = std::make_shared<StepReport::Measured>(
-                       measured(orders_->epoch().shape.mesh, votes))});
+       ReplicaVote{
+           .sum = aggregate_votes(context_.replica, votes, ready_.answers(),
+                                  orders_->configuration().shape.mesh.tp, *context_.parameters),
+           .measured = std::make_shared<StepReport::Measured>(
+               measured(orders_->configuration().shape.mesh, votes))});
 }
 
 void ReplicaActor::add(const Saved& answer) {
   if (!accepts(answer, "Saved")) return;
   if (!saved_.add(index_of(answer.rank), answer)) return;
-  ReplicaSaved all{
-      .epoch = answer.epoch, .step = answer.step, .replica = context_.replica, .error = ""};
+  ReplicaSaved all{.configuration = answer.configuration,
+                   .step = answer.step,
+                   .replica = context_.replica,
+                   .error = ""};
   for (const Saved& saved : saved_.answers()) {
     const bool is_worse = saved.for_good && !all.for_good;
     if (all.error.empty() || is_worse) all.error = saved.error;
@@ -203,7 +207,7 @@ void ReplicaActor::add(const Evaluated& answer) {
   if (!accepts(answer, "Evaluated")) return;
   auto& round = evaluated_[static_cast<std::size_t>(answer.batch % 2)];
   if (!round.add(index_of(answer.rank), answer)) return;
-  ReplicaEvaluated all{.epoch = answer.epoch,
+  ReplicaEvaluated all{.configuration = answer.configuration,
                        .step = answer.step,
                        .batch = answer.batch,
                        .replica = context_.replica,

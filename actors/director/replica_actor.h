@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/director/epoch_orders.h"
+#include "actors/director/configuration_orders.h"
 #include "actors/director/status_board.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/message_checks.h"
@@ -59,7 +59,7 @@ struct RankHandle {
 /// The replica's actor watches over its ranks from now on, until they halt. Sent only within the
 /// launcher.
 struct RanksWatched {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   int replica = 0;
 };
 
@@ -81,9 +81,9 @@ struct ReplicaContext {
   StatusBoard& board;
 };
 
-/// A data-parallel replica of the pipeline in one epoch: passes orders to the shards of its stages,
-/// sums up their answers in one message for the director, and watches over them. Lives in the
-/// launching process.
+/// A data-parallel replica of the pipeline in one configuration: passes orders to the shards of its
+/// stages, sums up their answers in one message for the director, and watches over them. Lives in
+/// the launching process.
 class ReplicaActor : public ControlActor {
  public:
   ReplicaActor(caf::actor_config& config, ReplicaContext context);
@@ -91,8 +91,8 @@ class ReplicaActor : public ControlActor {
   void on_exit() override;
 
  private:
-  int first_rank(const EpochOrders& orders) const;
-  void begin(const std::shared_ptr<const EpochOrders>& orders);
+  int first_rank(const ConfigurationOrders& orders) const;
+  void begin(const std::shared_ptr<const ConfigurationOrders>& orders);
   void halt(const Halt& order);
   void on_heartbeat(const Heartbeat& beat);
   void watch_over_ranks();
@@ -102,10 +102,10 @@ class ReplicaActor : public ControlActor {
   std::size_t index_of(int rank) const {
     return static_cast<std::size_t>(rank) % context_.ranks.size();
   }
-  /// The epoch, ranks and step to which answers of its ranks must belong. Requires orders_.
+  /// The configuration, ranks and step to which answers of its ranks must belong. Requires orders_.
   ReplicaPart part() const;
   /// Whether an answer can be used. An impossible one is reported to the director; one that comes
-  /// late, or before the epoch begins, is ignored.
+  /// late, or before the configuration begins, is ignored.
   template <typename Answer>
   bool accepts(const Answer& answer, const char* name);
   std::string sender_name();
@@ -118,8 +118,8 @@ class ReplicaActor : public ControlActor {
   void on_down(const caf::actor_addr& who) override;
 
   ReplicaContext context_;
-  // The epoch's orders; null until the scheduler has made them.
-  std::shared_ptr<const EpochOrders> orders_;
+  // The configuration's orders; null until the scheduler has made them.
+  std::shared_ptr<const ConfigurationOrders> orders_;
   bool halted_ = false;
   std::int64_t committed_ = 0;
   Liveness liveness_;
@@ -131,7 +131,7 @@ class ReplicaActor : public ControlActor {
 
 }  // namespace troupe::actors
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<const troupe::actors::EpochOrders>)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<const troupe::actors::ConfigurationOrders>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::RanksWatched)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Refused)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ReplicaVote)

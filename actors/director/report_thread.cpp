@@ -3,7 +3,7 @@
 #include <exception>
 #include <utility>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 
 namespace troupe::actors {
 

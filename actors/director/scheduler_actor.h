@@ -14,16 +14,16 @@
 
 namespace troupe::actors {
 
-/// The director's request to plan an epoch. Sent only within the launcher.
-struct PlanEpoch {
-  EnterEpoch whole;  ///< the epoch with all members and moves
+/// The director's request to plan a configuration. Sent only within the launcher.
+struct PlanConfiguration {
+  EnterConfiguration whole;  ///< the configuration with all members and moves
   std::vector<caf::actor> replicas;
   std::map<int, StageRef> leaving;  ///< members beyond the ranks
 };
 
 /// A step is committed. Sent only within the launcher.
 struct StepDone {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   double seconds = 0;
 };
@@ -33,10 +33,10 @@ struct MeasureActions {
   bool on = false;
 };
 
-/// Makes the plans of an epoch, for all its steps, and gives each replica the orders for its
+/// Makes the plans of a configuration, for all its steps, and gives each replica the orders for its
 /// stages: the shape, from which a stage derives its plan itself, and the digest that both must
 /// agree on. Receives TracedActions and StepDone, and sends the director MeasureActions and
-/// AutoChange::Advice.
+/// Tuner::Advice.
 class SchedulerActor : public ControlActor {
  public:
   /// `memory_bytes` is the memory that all ranks together may take.
@@ -46,13 +46,13 @@ class SchedulerActor : public ControlActor {
   void on_exit() override;
 
  private:
-  void plan(const PlanEpoch& request);
-  void advise(const std::optional<AutoChange::Advice>& advice);
+  void plan(const PlanConfiguration& request);
+  void advise(const std::optional<Tuner::Advice>& advice);
   void on_failure(const std::string& what) override;
   void on_down(const caf::actor_addr&) override {}
 
   void tell_what_it_wants();
-  std::array<AutoChange*, 2> changes() { return {&auto_schedule_, &auto_layout_}; }
+  std::array<Tuner*, 2> changes() { return {&auto_schedule_, &auto_layout_}; }
 
   const RunSpec spec_;
   AutoSchedule auto_schedule_;
@@ -63,7 +63,7 @@ class SchedulerActor : public ControlActor {
 
 }  // namespace troupe::actors
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PlanEpoch)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PlanConfiguration)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StepDone)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::MeasureActions)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::AutoChange::Advice)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Tuner::Advice)

@@ -38,7 +38,7 @@ ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   add_message_type<Halt>("Halt");
   add_message_type<Peers>("Peers");
   add_message_type<Moves>("Moves");
-  add_message_type<BeginEpoch>("BeginEpoch");
+  add_message_type<BeginConfiguration>("BeginConfiguration");
   add_message_type<WarmUp>("WarmUp");
   add_message_type<Warm>("Warm");
   add_message_type<RunStep>("RunStep");

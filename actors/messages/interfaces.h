@@ -15,17 +15,18 @@ namespace troupe::actors {
 /// A stage, in its worker's process: accepts orders.
 using StageRef =
     caf::typed_actor<caf::reacts_to<Halt>, caf::reacts_to<Peers>, caf::reacts_to<Moves>,
-                     caf::reacts_to<BeginEpoch>, caf::reacts_to<WarmUp>, caf::reacts_to<RunStep>,
-                     caf::reacts_to<Commit>, caf::reacts_to<Save>, caf::reacts_to<Evaluate>,
-                     caf::reacts_to<Finish>>;
+                     caf::reacts_to<BeginConfiguration>, caf::reacts_to<WarmUp>,
+                     caf::reacts_to<RunStep>, caf::reacts_to<Commit>, caf::reacts_to<Save>,
+                     caf::reacts_to<Evaluate>, caf::reacts_to<Finish>>;
 
-/// A replica's actor, in the launcher: accepts what its stages answer within an epoch.
+/// A replica's actor, in the launcher: accepts what its stages answer within a configuration.
 using ReplicaRef = caf::typed_actor<caf::reacts_to<Ready>, caf::reacts_to<Prepared>,
                                     caf::reacts_to<Saved>, caf::reacts_to<Evaluated>,
                                     caf::reacts_to<TracedActions>, caf::reacts_to<Tapped>,
                                     caf::reacts_to<ParameterHistograms>, caf::reacts_to<Heartbeat>>;
 
-/// The director, in the launcher: accepts what a worker sends outside an epoch, or about itself.
+/// The director, in the launcher: accepts what a worker sends outside a configuration, or about
+/// itself.
 using DirectorRef = caf::typed_actor<caf::replies_to<Hello>::with<Welcome>, caf::reacts_to<Join>,
                                      caf::reacts_to<Heartbeat>, caf::reacts_to<Halted>,
                                      caf::reacts_to<Warm>, caf::reacts_to<Failed>>;

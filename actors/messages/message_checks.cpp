@@ -33,11 +33,12 @@ bool is_rank(std::int64_t rank, int num_ranks) {
   return rank >= 0 && rank < num_ranks;
 }
 
-/// Why the epoch or the rank of an answer is impossible; empty if both are possible.
+/// Why the configuration or the rank of an answer is impossible; empty if both are possible.
 template <typename Answer>
 std::string fault_of_place(const Answer& answer, const ReplicaPart& part) {
-  if (answer.epoch != part.epoch)
-    return fmt::format("epoch {}, but epoch {} runs", answer.epoch, part.epoch);
+  if (answer.configuration != part.configuration)
+    return fmt::format("configuration {}, but configuration {} runs", answer.configuration,
+                       part.configuration);
   const int first = part.replica * part.ranks_of_replica;
   if (answer.rank < first || answer.rank >= first + part.ranks_of_replica)
     return fmt::format("rank {}, but the ranks of replica {} are {} to {}", answer.rank,
@@ -181,16 +182,17 @@ std::string fault_in(const Heartbeat& beat) {
   return is_duration(beat.longest_action_s) ? "" : "a time that is not finite or is negative";
 }
 
-std::string fault_in(const EnterEpoch& order, std::uint64_t incarnation) {
-  if (std::string fault = fault_of_shape(order.epoch.shape); !fault.empty()) return fault;
-  if (order.epoch.rank_of(incarnation) < 0) return "an epoch that this worker is not in";
+std::string fault_in(const EnterConfiguration& order, std::uint64_t incarnation) {
+  if (std::string fault = fault_of_shape(order.configuration.shape); !fault.empty()) return fault;
+  if (order.configuration.rank_of(incarnation) < 0)
+    return "a configuration that this worker is not in";
   if (order.start.state.step < 0)
     return fmt::format("step {} to start after", order.start.state.step);
   const StatePlan& state = order.start.state;
   if (state.from_memory)
     if (std::string fault = fault_of_shape(state.kept); !fault.empty()) return fault;
   std::vector<int> known;
-  for (const auto& [place, member] : order.epoch.members) known.push_back(place);
+  for (const auto& [place, member] : order.configuration.members) known.push_back(place);
   for (const StateMove& move : state.moves)
     if (move.unit < 0 || move.copy_of < -1 || !is_rank(move.part, state.kept.num_ranks()) ||
         !std::ranges::binary_search(known, move.from) ||

@@ -7,13 +7,13 @@
 
 // Checks that a message from the wire is possible, before any number in it is used. A damaged
 // worker, or another program with the run's token, may send anything. A late message is not wrong:
-// the receiver of a message of an earlier epoch ignores it.
+// the receiver of a message of an earlier configuration ignores it.
 
 namespace troupe::actors {
 
-/// The epoch, ranks and step to which answers of a replica's ranks must belong.
+/// The configuration, ranks and step to which answers of a replica's ranks must belong.
 struct ReplicaPart {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   int replica = 0;
   int ranks_of_replica = 1;
   int num_ranks = 1;
@@ -33,7 +33,7 @@ std::string fault_in(const Heartbeat& beat);
 /// Why a message with actions of any replica is impossible; empty if it is possible.
 std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks);
 /// Why an order to the stage with this incarnation is impossible; empty if it is possible.
-std::string fault_in(const EnterEpoch& order, std::uint64_t incarnation);
+std::string fault_in(const EnterConfiguration& order, std::uint64_t incarnation);
 std::string fault_in(const WarmUp& order);
 
 }  // namespace troupe::actors

@@ -5,17 +5,17 @@
 #include <string>
 #include <vector>
 
-#include "actors/messages/enter_epoch.h"
+#include "actors/messages/enter_configuration.h"
 #include "actors/messages/step_messages.h"
 #include "actors/messages/tap_request.h"
 #include "actors/topology/allocated_memory.h"
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "actors/topology/state_plan.h"
 
 // The messages of the control plane: orders from the director to stages and their answers, all
 // small. They are plain values; message_inspection.h defines how CAF serialises them.
 // Floating-point numbers are sent as their bits, because CAF 0.17 cannot encode infinities. Every
-// order and answer carries its epoch; one of another epoch is ignored.
+// order and answer carries its configuration; one of another configuration is ignored.
 
 namespace troupe::actors {
 
@@ -42,11 +42,12 @@ struct Join {
 
 // --- orders to a stage
 
-/// The order to drop the step in progress, leave every wait and answer Halted, because a new epoch
-/// will begin.
+/// The order to drop the step in progress, leave every wait and answer Halted, because a new
+/// configuration will begin.
 struct Halt {
-  std::uint32_t epoch = 0;  ///< number of the epoch that will begin
-  /// The last epoch that all ranks had reached; state of later epochs counts for nothing.
+  std::uint32_t configuration = 0;  ///< number of the configuration that will begin
+  /// The last configuration that all ranks had reached; state of later configurations counts for
+  /// nothing.
   std::uint32_t kept = 0;
   /// A worker has died: what it left in shared memory may block connections, so all connections are
   /// made anew.
@@ -54,27 +55,28 @@ struct Halt {
   std::string reason;
 };
 
-/// Members that the receiver communicates with in an epoch, itself included. BeginEpoch follows.
-/// They are spread over as many messages as it takes to keep each one small.
+/// Members that the receiver communicates with in a configuration, itself included.
+/// BeginConfiguration follows. They are spread over as many messages as it takes to keep each one
+/// small.
 struct Peers {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::map<int, Member> members;  ///< members by rank
 };
 
 /// The moves of state that begin or end at the receiver, in order, after those in earlier messages
-/// of this epoch. BeginEpoch follows. Spread like Peers.
+/// of this configuration. BeginConfiguration follows. Spread like Peers.
 struct Moves {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::vector<StateMove> moves;
 };
 
-/// The order to enter a new epoch, with the part of it that concerns the receiver: connect, build,
-/// take the state, answer Ready. The members that the receiver communicates with have come in
-/// Peers, the moves of its state in Moves, so that there are none in `start`. The plan of the steps
-/// is not sent: each rank derives it from the shape.
-struct BeginEpoch {
-  EpochHeader epoch;
-  EpochStart start;
+/// The order to enter a new configuration, with the part of it that concerns the receiver: connect,
+/// build, take the state, answer Ready. The members that the receiver communicates with have come
+/// in Peers, the moves of its state in Moves, so that there are none in `start`. The plan of the
+/// steps is not sent: each rank derives it from the shape.
+struct BeginConfiguration {
+  ConfigurationHeader configuration;
+  ConfigurationStart start;
 };
 
 /// The order to prepare for a change of the cluster: build the stage of this rank of the new shape
@@ -89,20 +91,20 @@ struct WarmUp {
 };
 
 struct RunStep {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   bool trace = false;            ///< record the actions and send them when the step is prepared
   std::vector<TapRequest> taps;  ///< tensors of the step to look at
 };
 
 struct Commit {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   Bits clip_factor = 0;
 };
 
 struct Save {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   std::string dir;  ///< directory for this rank's part
   /// The run's claim to its directory (stages::Claim).
@@ -111,7 +113,7 @@ struct Save {
 
 /// The order to run one global batch of the evaluation after a step.
 struct Evaluate {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   std::int64_t batch = 0;  ///< number of the batch, from 0
 };
@@ -124,7 +126,7 @@ struct Finish {
 // --- answers of a stage
 
 struct Halted {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::uint64_t incarnation = 0;
   std::string address;  ///< address of the stage's data plane from now on
   StateInventory inventory;
@@ -144,7 +146,7 @@ struct Ready {
     int count = 0;          ///< parameters that differed
     int reference = 0;      ///< a replica that has the others
   };
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   int rank = 0;
   Bits move_s = 0;  ///< how long the state took to arrive
   std::uint64_t digest = 0;
@@ -154,7 +156,7 @@ struct Ready {
 };
 
 struct Saved {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   int rank = 0;
   std::string error;      ///< why the part is not saved; empty: it is saved
@@ -162,7 +164,7 @@ struct Saved {
 };
 
 struct Evaluated {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   std::int64_t batch = 0;
   int rank = 0;
@@ -170,9 +172,9 @@ struct Evaluated {
   std::int64_t targets = 0;  ///< of the batch
 };
 
-/// The worker cannot go on in this epoch. `kind` is an ErrorKind's value.
+/// The worker cannot go on in this configuration. `kind` is an ErrorKind's value.
 struct Failed {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::uint64_t incarnation = 0;
   int kind = 0;
   std::string message;

@@ -46,7 +46,7 @@ struct Prepared {
     int bucket = 0;
     Bits norm = 0;
   };
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   int rank = 0;
   Bits loss_sum = 0;
@@ -88,7 +88,7 @@ struct TracedActions {
     Bits begin_s = 0;
     Bits end_s = 0;
   };
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   int rank = 0;
   std::vector<Row> rows;
@@ -98,7 +98,7 @@ struct TracedActions {
 
 /// The summary of a tensor that a TapRequest asked for, with the fields of TensorSummary.
 struct Tapped {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   int rank = 0;
   int to = 0;
@@ -125,7 +125,7 @@ struct ParameterHistograms {
     std::vector<std::int32_t> bins;  ///< those that are not empty
     std::vector<std::uint64_t> counts;
   };
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   int rank = 0;
   std::vector<Row> rows;

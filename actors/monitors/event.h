@@ -40,7 +40,7 @@ struct CheckpointSaved {
 struct NotFinite {
   std::string where;
 };
-/// A new epoch has begun, with this pipeline and schedule and with these ranks in order.
+/// A new configuration has begun, with this pipeline and schedule and with these ranks in order.
 struct MembershipChanged {
   Pipeline pipeline;
   std::string schedule;
@@ -183,9 +183,9 @@ inline constexpr std::array<std::string_view, kNumEventKinds> kEventNames{
 
 /// An event with its place in the run.
 struct RunEvent {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   /// The newest committed step, or the step that the event is about; -1: the hub sets step and
-  /// epoch to those of the newest event.
+  /// configuration to those of the newest event.
   std::int64_t step = -1;
   int rank = -1;  ///< rank that the event is about; -1: none
   EventBody body;

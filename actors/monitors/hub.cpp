@@ -72,7 +72,7 @@ struct Hub::Queues {
   std::vector<std::shared_ptr<Queue>> all;
   Hub* hub = nullptr;  // null after the hub was destroyed
   std::uint64_t dropped = 0;
-  std::uint32_t epoch = 0;  // epoch of the newest event that had a step
+  std::uint32_t configuration = 0;  // configuration of the newest event that had a step
   std::int64_t step = 0;
   bool closed = false;
 
@@ -103,10 +103,10 @@ void Hub::publish(RunEvent event) {
     event.time =
         std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
     if (event.step >= 0) {
-      queues_->epoch = event.epoch;
+      queues_->configuration = event.configuration;
       queues_->step = event.step;
     }
-    event.epoch = queues_->epoch;
+    event.configuration = queues_->configuration;
     event.step = queues_->step;
     const auto shared = std::make_shared<const RunEvent>(std::move(event));
     const bool is_tensor = std::holds_alternative<TensorTapped>(shared->body);

@@ -82,7 +82,7 @@ void StragglerWatch::consume(const Subscription::Batch& batch) {
       continue;
     }
     for (const StragglerFound& found : scores_.on_step(step->report))
-      hub_.publish({.epoch = event->epoch, .step = event->step, .body = found});
+      hub_.publish({.configuration = event->configuration, .step = event->step, .body = found});
   }
 }
 

@@ -7,7 +7,7 @@
 
 #include "actors/monitors/event.h"
 #include "actors/monitors/subscriber_thread.h"
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 
 namespace troupe::actors {
 

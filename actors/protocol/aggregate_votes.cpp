@@ -16,7 +16,7 @@ std::string place(int replica, std::size_t vote, int shards) {
 ReplicaPrepared aggregate_votes(int replica, const std::vector<Prepared>& votes,
                                 const std::vector<Ready>& ready, int shards,
                                 const std::vector<stages::ParameterInfo>& parameters) {
-  ReplicaPrepared sum{.epoch = votes.front().epoch,
+  ReplicaPrepared sum{.configuration = votes.front().configuration,
                       .step = votes.front().step,
                       .replica = replica,
                       .targets = votes.front().targets};

@@ -30,8 +30,8 @@ class CheckpointProgress {
   /// Notes a replica's answer. True once all replicas have answered: the checkpoint is to be
   /// published, or removed if error() is not empty.
   bool add(const ReplicaSaved& answer);
-  /// Notes that a checkpoint was published, or could not be; it counts even if its epoch has ended.
-  /// False if it is not the one that is being made.
+  /// Notes that a checkpoint was published, or could not be; it counts even if its configuration
+  /// has ended. False if it is not the one that is being made.
   bool finish(const Published& published);
   /// Gives up a checkpoint whose parts are being written, because the ranks stop writing.
   void give_up();

@@ -3,14 +3,14 @@
 #include <cstdint>
 #include <set>
 
-#include "actors/protocol/epoch_gathering.h"
+#include "actors/protocol/configuration_gathering.h"
 #include "actors/topology/scale.h"
 
 namespace troupe::actors {
 
 /// An order to change the cluster, from its arrival until the first step of the new shape is
-/// committed or the order is given up. Its workers prepare while the steps go on; then an epoch is
-/// gathered for it. A loss may undo the epoch, but not the order.
+/// committed or the order is given up. Its workers prepare while the steps go on; then a
+/// configuration is gathered for it. A loss may undo the configuration, but not the order.
 struct PendingScale {
   std::uint64_t id = 0;
   ScaleRequest request;
@@ -19,7 +19,7 @@ struct PendingScale {
   /// Workers that were asked to prepare, by rank; empty: none was.
   RankAssignment preparing;
   std::set<std::uint64_t> prepared;
-  /// Whether the epoch that is gathered, prepared or in its first step is for this order.
+  /// Whether the configuration that is gathered, prepared or in its first step is for this order.
   bool is_under_way = false;
   /// How often the change has failed.
   int num_failures = 0;

@@ -31,8 +31,9 @@ void DirectorProtocol::start_timer(double seconds) {
 }
 
 std::string DirectorProtocol::name_of_worker(std::uint64_t incarnation) const {
-  if (const int rank = epoch_.rank_of(incarnation); rank >= 0 && rank < epoch_.num_ranks())
-    return name_of(epoch_.shape, rank);
+  if (const int rank = configuration_.rank_of(incarnation);
+      rank >= 0 && rank < configuration_.num_ranks())
+    return name_of(configuration_.shape, rank);
   if (const int rank = gathering_.rank_of(incarnation); rank >= 0 && phase_ == Phase::gathering)
     return name_of(gathering_.target().shape, rank);
   if (const int rank = scale_ ? scale_->rank_of(incarnation) : -1; rank >= 0)

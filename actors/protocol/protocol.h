@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "actors/protocol/checkpoint_progress.h"
-#include "actors/protocol/epoch_gathering.h"
+#include "actors/protocol/configuration_gathering.h"
 #include "actors/protocol/evaluation_round.h"
 #include "actors/protocol/pending_scale.h"
 #include "actors/protocol/protocol_effects.h"
@@ -49,8 +49,8 @@ class DirectorProtocol {
   }
   /// The step of the newest checkpoint in the run directory; -1: none.
   std::int64_t saved() const { return checkpoint_.saved(); }
-  /// The epoch that is running or being prepared, or was last; number 0 before the first.
-  const Epoch& epoch() const { return epoch_; }
+  /// The configuration that is running or being prepared, or was last; number 0 before the first.
+  const Configuration& configuration() const { return configuration_; }
   const Roster& roster() const { return roster_; }
   /// A worker's name for people: "rank 3 (replica 1, stage 1)", or "worker 7" if it has no rank.
   std::string name_of_worker(std::uint64_t incarnation) const;
@@ -82,7 +82,7 @@ class DirectorProtocol {
   void order_step();
   bool is_over() const;
 
-  // Defined in protocol_epochs.cpp: how an epoch begins.
+  // Defined in protocol_configurations.cpp: how a configuration begins.
   void handle(const Started& event);
   void handle(const MemberJoined& event);
   void handle(const MemberHalted& event);
@@ -90,7 +90,7 @@ class DirectorProtocol {
   void gather(const std::string& reason, bool reconnect = true);
   void begin_if_complete();
   void go_back_to(const StatePlan& state);
-  StatePlan choose_state(const Epoch& next) const;
+  StatePlan choose_state(const Configuration& next) const;
   void settle();
   void spawn_missing(const TargetShape& target, double delay_s);
   void spawn(int rank, double delay_s);
@@ -159,8 +159,8 @@ class DirectorProtocol {
   std::string fault_in(const Other&) const {
     return "";
   }
-  std::string fault_of_epoch(std::uint32_t epoch) const;
-  std::string fault_of_replica(std::uint32_t epoch, int replica) const;
+  std::string fault_of_configuration(std::uint32_t configuration) const;
+  std::string fault_of_replica(std::uint32_t configuration, int replica) const;
   template <typename E>
   std::string sender_of(const E& event) const {
     if constexpr (requires { event.incarnation; }) return name_of_worker(event.incarnation);
@@ -169,7 +169,7 @@ class DirectorProtocol {
   }
 
   // Defined in protocol.cpp.
-  bool is_between_epochs() const {
+  bool is_between_configurations() const {
     return phase_ == Phase::gathering || phase_ == Phase::preparing;
   }
   void start_timer(double seconds);
@@ -182,12 +182,13 @@ class DirectorProtocol {
 
   Phase phase_ = Phase::gathering;
   Roster roster_;
-  EpochGathering gathering_;
-  Epoch epoch_;              // the epoch that is running or being prepared, or was last
-  Epoch kept_;               // the last epoch that all ranks reached; number 0: none
-  ReplicaAnswers ready_;     // used while preparing
-  double move_s_ = 0;        // for ReportEpoch::move_s
-  bool spares_due_ = false;  // keep_spares() is due when the epoch's first step is committed
+  ConfigurationGathering gathering_;
+  Configuration configuration_;  // the configuration that is running or being prepared, or was last
+  Configuration kept_;           // the last configuration that all ranks reached; number 0: none
+  ReplicaAnswers ready_;         // used while preparing
+  double move_s_ = 0;            // for ReportConfiguration::move_s
+  bool spares_due_ =
+      false;  // keep_spares() is due when the configuration's first step is committed
   std::set<std::uint64_t> warm_spares_;  // spares that were asked to prepare for any rank
 
   std::int64_t committed_ = 0;

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "actors/topology/reports.h"
 #include "actors/topology/state_plan.h"
 #include "tensor/error.h"
@@ -25,7 +25,7 @@ struct KillWorker {
 };
 /// A worker is lost, or a connection between two of them. Reported once for each loss.
 struct ReportWorkerLost {
-  int rank = -1;  ///< its rank in the epoch that was running; -1: none
+  int rank = -1;  ///< its rank in the configuration that was running; -1: none
   std::string cause;
   bool has_part = false;  ///< the other workers cannot go on without it
   bool ends_run = false;  ///< the loss ends the run
@@ -37,12 +37,13 @@ struct ReportRefused {
 };
 /// Every worker that has joined is to drop what it does and report which state it holds.
 struct OrderHalt {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::uint32_t kept = 0;
   std::string reason;
   /// A worker has died, or a connection failed: what was left in connections may spoil them.
   bool reconnect = true;
-  std::string change;  ///< the order to change the cluster that the epoch is for; empty: none
+  std::string
+      change;  ///< the order to change the cluster that the configuration is for; empty: none
 };
 /// The assigned workers are to prepare for the shape of an order while the steps go on.
 struct OrderWarmUp {
@@ -55,20 +56,21 @@ struct WarmUpSpare {
   std::uint64_t incarnation = 0;
   ClusterShape shape;
 };
-/// The state of the epoch that begins next is older than the newest step of the one before it.
+/// The state of the configuration that begins next is older than the newest step of the one before
+/// it.
 struct ReportWentBack {
   CatchUp way;
   bool from_memory = false;
 };
-/// All workers have joined and halted: the epoch, and where its state comes from, are to be handed
-/// out.
-struct StartEpoch {
-  Epoch epoch;
+/// All workers have joined and halted: the configuration, and where its state comes from, are to be
+/// handed out.
+struct StartConfiguration {
+  Configuration configuration;
   StatePlan state;
   bool saves_only = false;  ///< the run has failed: its state is saved, and nothing is computed
 };
-/// All ranks have reached the epoch.
-struct ReportEpoch {
+/// All ranks have reached the configuration.
+struct ReportConfiguration {
   double move_s = 0;  ///< time until the slowest replica had its state
 };
 /// A worker that is no longer needed is to end in order.
@@ -145,9 +147,9 @@ struct End {
 
 using Effect =
     std::variant<SpawnWorker, KillWorker, ReportWorkerLost, ReportRefused, OrderHalt, OrderWarmUp,
-                 WarmUpSpare, ReportWentBack, StartEpoch, ReportEpoch, OrderLeave, OrderStep,
-                 OrderCommit, OrderSave, PublishCheckpoint, AbandonCheckpoint, OrderEvaluate,
-                 ReportEvaluation, ReportUnsaved, ReportRepair, AnswerScale, AnswerSave, StartTimer,
-                 OrderFinish, KillWorkers, End>;
+                 WarmUpSpare, ReportWentBack, StartConfiguration, ReportConfiguration, OrderLeave,
+                 OrderStep, OrderCommit, OrderSave, PublishCheckpoint, AbandonCheckpoint,
+                 OrderEvaluate, ReportEvaluation, ReportUnsaved, ReportRepair, AnswerScale,
+                 AnswerSave, StartTimer, OrderFinish, KillWorkers, End>;
 
 }  // namespace troupe::actors

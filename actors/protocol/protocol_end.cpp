@@ -28,8 +28,8 @@ void DirectorProtocol::handle(const DirectorFailed& event) {
 void DirectorProtocol::handle(const StopOrdered& event) {
   if (end_.stop_reason() || phase_ == Phase::ending) return;
   end_.stop(event.reason, 0);
-  // Before the first epoch nothing was done, and the same command may be given again; a step in
-  // progress is finished first.
+  // Before the first configuration nothing was done, and the same command may be given again; a
+  // step in progress is finished first.
   if (kept_.number == 0)
     return finish({.exit_code = static_cast<int>(ErrorKind::retry),
                    .step = committed_,
@@ -92,7 +92,8 @@ std::string DirectorProtocol::told_with_retry(const std::string& error) const {
          " s";
 }
 
-/// All workers stay, with their state; the timer, or the epoch after the loss of one, goes on.
+/// All workers stay, with their state; the timer, or the configuration after the loss of one, goes
+/// on.
 void DirectorProtocol::wait_to_save_again() {
   phase_ = Phase::saving;
   start_timer(delay_after(checkpoint_.num_failures()));

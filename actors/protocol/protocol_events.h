@@ -4,7 +4,7 @@
 #include <string>
 #include <variant>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "actors/topology/scale.h"
 #include "actors/topology/state_plan.h"
 #include "tensor/error.h"
@@ -19,7 +19,7 @@ struct MemberJoined {
 };
 /// A worker has dropped its step and reports which state it holds.
 struct MemberHalted {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::uint64_t incarnation = 0;
   std::string address;
   StateInventory inventory;
@@ -32,7 +32,7 @@ struct MemberWarm {
 };
 /// All stages of a replica are built, have their state and agree on the plan.
 struct ReplicaReady {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   int replica = 0;
   double move_s = 0;  ///< time until the slowest stage had its state
   /// Where its weights differed from another replica's; empty: nowhere.
@@ -40,7 +40,7 @@ struct ReplicaReady {
 };
 /// All stages of a replica have voted on a step; the numbers are sums over the replica.
 struct ReplicaPrepared {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   int replica = 0;
   double loss_sum = 0;
@@ -51,14 +51,14 @@ struct ReplicaPrepared {
   bool is_own = false;
 };
 struct ReplicaSaved {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   int replica = 0;
   std::string error;      ///< why a part is not saved; empty: all are
   bool for_good = false;  ///< another attempt would fail in the same way
 };
 struct ReplicaEvaluated {
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::int64_t step = 0;
   std::int64_t batch = 0;
   int replica = 0;
@@ -84,7 +84,8 @@ struct WorkerExited {
 /// consequence of another worker's death that has not been noticed yet.
 struct WorkerFailed {
   std::uint64_t incarnation = 0;
-  std::uint32_t epoch = 0;  ///< epoch in which it failed; 0: the worker as a whole has failed
+  std::uint32_t configuration =
+      0;  ///< configuration in which it failed; 0: the worker as a whole has failed
   ErrorKind kind = ErrorKind::internal;
   std::string message;
   bool symptom = false;

@@ -45,10 +45,11 @@ void DirectorProtocol::handle(const WorkerExited& event) {
 void DirectorProtocol::handle(const WorkerFailed& event) {
   const Roster::Worker* worker = roster_.find(event.incarnation);
   if (phase_ == Phase::ending || !worker) return;
-  const bool as_a_whole = event.epoch == 0;
-  // Then no peer can be the cause, and the epoch cannot begin with it.
-  const bool cannot_halt = phase_ == Phase::gathering && event.epoch == gathering_.number();
-  if (!as_a_whole && !cannot_halt && (event.epoch != epoch_.number || phase_ == Phase::gathering))
+  const bool as_a_whole = event.configuration == 0;
+  // Then no peer can be the cause, and the configuration cannot begin with it.
+  const bool cannot_halt = phase_ == Phase::gathering && event.configuration == gathering_.number();
+  if (!as_a_whole && !cannot_halt &&
+      (event.configuration != configuration_.number || phase_ == Phase::gathering))
     return;
   if (event.symptom && !cannot_halt) {
     if (failures_.symptom() || phase_ == Phase::gathering) return;
@@ -66,7 +67,7 @@ void DirectorProtocol::handle(const WorkerFailed& event) {
   emit(KillWorker{.incarnation = event.incarnation});
   lose({.incarnation = event.incarnation,
         .what = ": " + event.message,
-        .attempt = std::max(worker->attempt, event.epoch),
+        .attempt = std::max(worker->attempt, event.configuration),
         .now_s = event.now_s});
 }
 
@@ -103,8 +104,8 @@ void DirectorProtocol::gathering_is_late(double now_s) {
 void DirectorProtocol::symptom_is_the_cause(double now_s) {
   const WorkerFailed symptom = *failures_.symptom();
   const std::string cause = name_of_worker(symptom.incarnation) + ": " + symptom.message;
-  failures_.lost(symptom.epoch, gathering_.number());
-  emit(ReportWorkerLost{.rank = epoch_.rank_of(symptom.incarnation),
+  failures_.lost(symptom.configuration, gathering_.number());
+  emit(ReportWorkerLost{.rank = configuration_.rank_of(symptom.incarnation),
                         .cause = told_with_delay(cause),
                         .has_part = true,
                         .ends_run = spec_.recovery.on_failure == RunSpec::OnFailure::stop});
@@ -112,10 +113,11 @@ void DirectorProtocol::symptom_is_the_cause(double now_s) {
 }
 
 void DirectorProtocol::lose(const Loss& loss) {
-  const int rank = epoch_.rank_of(loss.incarnation);
+  const int rank = configuration_.rank_of(loss.incarnation);
   const std::string cause = name_of_worker(loss.incarnation) + loss.what;
   const bool newcomer = is_newcomer(loss.incarnation);
-  // While a new epoch is gathered, ranks in an epoch that was given up count for nothing.
+  // While a new configuration is gathered, ranks in a configuration that was given up count for
+  // nothing.
   const bool gathers = phase_ == Phase::gathering;
   const bool has_begun = rank >= 0 && !gathers;
   const bool has_part = !newcomer && (has_begun || kept_.rank_of(loss.incarnation) >= 0 ||
@@ -123,7 +125,7 @@ void DirectorProtocol::lose(const Loss& loss) {
   roster_.forget(loss.incarnation);
   if (has_part) failures_.lost(loss.attempt, gathering_.number());
   emit(ReportWorkerLost{
-      .rank = rank < epoch_.num_ranks() ? rank : -1,
+      .rank = rank < configuration_.num_ranks() ? rank : -1,
       .cause = has_part ? told_with_delay(cause) : cause,
       .has_part = has_part,
       .ends_run = has_part && spec_.recovery.on_failure == RunSpec::OnFailure::stop});

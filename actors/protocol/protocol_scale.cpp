@@ -11,7 +11,7 @@ namespace troupe::actors {
 namespace {
 
 /// An order is given up after this many failures: new workers that ended before they had a part,
-/// and epochs of the new shape that could not begin.
+/// and configurations of the new shape that could not begin.
 constexpr int kMaxFailures = 3;
 /// The wait before the second attempt, in seconds; twice as long before the third.
 constexpr double kFirstDelay = 1;
@@ -35,7 +35,7 @@ void DirectorProtocol::handle(const ScaleOrdered& event) {
   } catch (const Error& error) {
     return refuse(error.kind(), error.what());
   }
-  if (is_between_epochs()) return;  // settle() spawns the workers later
+  if (is_between_configurations()) return;  // settle() spawns the workers later
   cool_down();
   spawn_missing({.shape = scale_->shape}, 0);
   warm_up();
@@ -45,7 +45,7 @@ void DirectorProtocol::handle(const ScaleOrdered& event) {
 /// go on. No worker connects to a newcomer before it has a part: if it died, half a message of it
 /// might stay in the memory of those that train.
 void DirectorProtocol::warm_up() {
-  if (is_scaling() || is_between_epochs()) return;
+  if (is_scaling() || is_between_configurations()) return;
   if (!scale_) return warm_up_spares();
   RankAssignment assignment = assign_ranks({.shape = scale_->shape}, kept_, roster_);
   const auto has_joined = [this](std::uint64_t worker) { return roster_.has_joined(worker); };
@@ -81,13 +81,13 @@ bool DirectorProtocol::can_scale() const {
          scale_->preparing == assign_ranks({.shape = scale_->shape}, kept_, roster_);
 }
 
-/// Whether only the ordered change needs this worker: it has no part in the last epoch that all
-/// ranks reached, which can go on without it.
+/// Whether only the ordered change needs this worker: it has no part in the last configuration that
+/// all ranks reached, which can go on without it.
 bool DirectorProtocol::is_newcomer(std::uint64_t incarnation) const {
   if (kept_.number == 0 || !scale_ || kept_.rank_of(incarnation) >= 0) return false;
-  if (!is_between_epochs()) return !is_scaling();
+  if (!is_between_configurations()) return !is_scaling();
   const bool takes_part = gathering_.rank_of(incarnation) >= 0 ||
-                          (phase_ == Phase::preparing && epoch_.rank_of(incarnation) >= 0);
+                          (phase_ == Phase::preparing && configuration_.rank_of(incarnation) >= 0);
   return is_scaling() && kept_.shape != scale_->shape && takes_part;
 }
 
@@ -123,8 +123,8 @@ void DirectorProtocol::give_up_scale(ErrorKind kind, const std::string& why) {
   spares_due_ = true;  // to dismiss workers that were spawned for the order
 }
 
-/// Whether the epoch that is gathered or prepared is for an order, and has another shape than the
-/// one before, which all workers can return to.
+/// Whether the configuration that is gathered or prepared is for an order, and has another shape
+/// than the one before, which all workers can return to.
 bool DirectorProtocol::can_undo_scale() const {
   return is_scaling() && kept_.number > 0 && kept_.shape != scale_->shape;
 }

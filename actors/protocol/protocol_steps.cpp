@@ -19,12 +19,13 @@ void DirectorProtocol::go_on() {
 
 void DirectorProtocol::order_step() {
   phase_ = Phase::running;
-  votes_.begin(epoch_.shape.mesh.dp);
+  votes_.begin(configuration_.shape.mesh.dp);
   emit(OrderStep{.step = committed_ + 1});
 }
 
 void DirectorProtocol::handle(const ReplicaPrepared& event) {
-  if (phase_ != Phase::running || event.epoch != epoch_.number || event.step != committed_ + 1)
+  if (phase_ != Phase::running || event.configuration != configuration_.number ||
+      event.step != committed_ + 1)
     return;
   votes_.add(event);
   if (votes_.complete()) commit();
@@ -113,7 +114,7 @@ void DirectorProtocol::save() {
 }
 
 void DirectorProtocol::write_checkpoint() {
-  checkpoint_.begin(committed_, epoch_.shape.mesh.dp);
+  checkpoint_.begin(committed_, configuration_.shape.mesh.dp);
   emit(OrderSave{.step = committed_});
   if (is_over())
     phase_ = Phase::saving;
@@ -122,7 +123,7 @@ void DirectorProtocol::write_checkpoint() {
 }
 
 void DirectorProtocol::handle(const ReplicaSaved& event) {
-  if (event.epoch == epoch_.number && checkpoint_.add(event))
+  if (event.configuration == configuration_.number && checkpoint_.add(event))
     emit(PublishCheckpoint{.step = event.step, .error = checkpoint_.error()});
 }
 
@@ -149,7 +150,7 @@ void DirectorProtocol::evaluate_or_go_on() {
   std::vector<std::int64_t> batches;
   for (const RunSpec::Eval::Set& set : spec_.eval.sets)
     batches.push_back(spec_.eval.batches_of(set, spec_.batch.global));
-  evaluation_.begin(batches, epoch_.shape.mesh.dp);
+  evaluation_.begin(batches, configuration_.shape.mesh.dp);
   order_batches();
 }
 
@@ -159,7 +160,8 @@ void DirectorProtocol::order_batches() {
 }
 
 void DirectorProtocol::handle(const ReplicaEvaluated& event) {
-  if (phase_ != Phase::evaluating || event.epoch != epoch_.number || event.step != committed_)
+  if (phase_ != Phase::evaluating || event.configuration != configuration_.number ||
+      event.step != committed_)
     return;
   // Joined samples have no targets counted: all have equally many.
   const std::int64_t joined =

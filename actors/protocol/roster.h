@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 
 namespace troupe::actors {
 
@@ -16,14 +16,15 @@ class Roster {
   struct Worker {
     Member member;
     bool joined = false;
-    bool leaving = false;       ///< it was ordered to end, and takes no rank
-    std::uint32_t attempt = 0;  ///< number of the epoch that was gathered when it was started
+    bool leaving = false;  ///< it was ordered to end, and takes no rank
+    std::uint32_t attempt =
+        0;  ///< number of the configuration that was gathered when it was started
   };
 
   /// Incarnations are derived from the seed.
   explicit Roster(std::uint64_t seed) : seed_(seed) {}
 
-  /// A random number that identifies the run, the same for all its epochs.
+  /// A random number that identifies the run, the same for all its configurations.
   std::uint64_t run() const;
 
   /// Adds a worker that is to be started, and has not joined.

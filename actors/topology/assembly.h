@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "schedules/plan.h"
 #include "schedules/validate.h"
 #include "stages/transformer_stage.h"

@@ -8,7 +8,7 @@
 namespace troupe::actors {
 
 /// One action of a rank with everything the interpreter would otherwise look up: which buffers it
-/// needs and which it frees. Fixed for an epoch.
+/// needs and which it frees. Fixed for a configuration.
 struct Instruction {
   schedules::Op op = schedules::Op::F;
   int chunk = 0;         ///< number among the chunks of the stage

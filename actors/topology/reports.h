@@ -177,8 +177,8 @@ struct RankStatus {
   std::uint64_t saved_bytes = 0;     ///< size of the rank's part of the newest checkpoint
 };
 
-/// What an epoch's ranks send to each other: a microbatch goes through the chunks of one copy of
-/// the parameters, forward and back.
+/// What a configuration's ranks send to each other: a microbatch goes through the chunks of one
+/// copy of the parameters, forward and back.
 struct Pipeline {
   int pp = 1;
   int dp = 1;
@@ -192,9 +192,9 @@ struct RunStatus {
   std::string state;  ///< starting, running, catching up, saving, stopping, ended
   std::int64_t step = 0;
   std::int64_t max_steps = 0;
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   std::uint64_t refused = 0;  ///< messages of workers that were refused as impossible
-  Pipeline pipeline;          ///< without chunks before the first epoch
+  Pipeline pipeline;          ///< without chunks before the first configuration
   std::vector<RankStatus> ranks;
   std::optional<std::int64_t> evaluated;  ///< batches done of the evaluation under way
   std::int64_t evaluations = 0;           ///< batches of an evaluation

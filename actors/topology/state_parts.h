@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "stages/model/model_config.h"
 #include "stages/parameters/slices.h"
 #include "tensor/region.h"

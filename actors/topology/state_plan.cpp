@@ -11,7 +11,7 @@ namespace {
 
 /// A place from which a unit can be taken.
 struct Source {
-  int member = 0;  ///< member of the new epoch that holds it
+  int member = 0;  ///< member of the new configuration that holds it
   int copy_of = -1;
 };
 
@@ -28,7 +28,7 @@ struct UnitPart {
 using Sources = std::map<UnitPart, std::vector<Source>>;
 
 /// All places that hold the state of `step`; own state comes before copies.
-Sources find_sources(const RunSpec& spec, const Epoch& kept, const Epoch& next,
+Sources find_sources(const RunSpec& spec, const Configuration& kept, const Configuration& next,
                      const std::map<std::uint64_t, StateInventory>& inventory, std::int64_t step) {
   const StateParts parts(spec, kept.shape);
   Sources own, copied;
@@ -57,7 +57,8 @@ int distance(const Source& source, int to, const RunSpec::Mesh& mesh) {
   return place_of(mesh, source.member).replica == place_of(mesh, to).replica ? 1 : 2;
 }
 
-std::vector<int> copied_ranks(const RunSpec& spec, const Epoch& kept, const Epoch& next,
+std::vector<int> copied_ranks(const RunSpec& spec, const Configuration& kept,
+                              const Configuration& next,
                               const std::map<std::uint64_t, StateInventory>& inventory,
                               std::int64_t step) {
   const bool alike = kept.shape.mesh == next.shape.mesh && kept.shape.layout == next.shape.layout;
@@ -73,10 +74,11 @@ std::vector<int> copied_ranks(const RunSpec& spec, const Epoch& kept, const Epoc
   return ranks;
 }
 
-/// Finds the moves of one step's state, from the ranks of one epoch to those of the next.
+/// Finds the moves of one step's state, from the ranks of one configuration to those of the next.
 class MoveFinder {
  public:
-  MoveFinder(const RunSpec& spec, const Epoch& kept, const Epoch& next, Sources sources)
+  MoveFinder(const RunSpec& spec, const Configuration& kept, const Configuration& next,
+             Sources sources)
       : spec_(spec),
         next_(next),
         sources_(std::move(sources)),
@@ -136,14 +138,15 @@ class MoveFinder {
   }
 
   const RunSpec& spec_;
-  const Epoch& next_;
+  const Configuration& next_;
   const Sources sources_;
   const StateParts from_, to_;
   std::map<int, std::vector<stages::ParameterInfo>> parameters_;  // by unit
-  std::map<int, std::vector<int>> stages_;  // of the old epoch that hold a unit
+  std::map<int, std::vector<int>> stages_;  // of the old configuration that hold a unit
 };
 
-std::optional<StatePlan> plan_step(const RunSpec& spec, const Epoch& kept, const Epoch& next,
+std::optional<StatePlan> plan_step(const RunSpec& spec, const Configuration& kept,
+                                   const Configuration& next,
                                    const std::map<std::uint64_t, StateInventory>& inventory,
                                    std::int64_t step) {
   const MoveFinder finder(spec, kept, next, find_sources(spec, kept, next, inventory, step));
@@ -240,7 +243,8 @@ std::vector<int> units_of(const RunSpec& spec, const ClusterShape& shape, int ra
   return {units.begin(), units.end()};
 }
 
-std::optional<StatePlan> plan_state(const RunSpec& spec, const Epoch& kept, const Epoch& next,
+std::optional<StatePlan> plan_state(const RunSpec& spec, const Configuration& kept,
+                                    const Configuration& next,
                                     const std::map<std::uint64_t, StateInventory>& inventory,
                                     std::int64_t committed) {
   for (const std::int64_t step : {committed, committed - 1})

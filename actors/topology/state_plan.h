@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "stages/model/model_config.h"
 #include "stages/model/sharding.h"
 #include "transport/channel.h"
 
-// Which training state an epoch starts from, and which member gives which part of it to which.
-// Pure functions: the director calls them with what the surviving workers hold. State is named by
-// unit, never by rank, so that any shape can read any other's.
+// Which training state a configuration starts from, and which member gives which part of it to
+// which. Pure functions: the director calls them with what the surviving workers hold. State is
+// named by unit, never by rank, so that any shape can read any other's.
 
 namespace troupe::actors {
 
@@ -57,12 +57,12 @@ int chunk_of_copy(int rank, std::int64_t step);
 
 /// A verified copy of another rank's state.
 struct CopyRecord {
-  int rank = 0;           ///< the rank whose state it is, in the epoch that it was made in
+  int rank = 0;           ///< the rank whose state it is, in the configuration that it was made in
   std::int64_t step = 0;  ///< updates in the state
   bool operator==(const CopyRecord&) const = default;
 };
 
-/// What a worker has in memory of the last epoch that all ranks had reached.
+/// What a worker has in memory of the last configuration that all ranks had reached.
 struct StateInventory {
   std::int64_t step = -1;     ///< updates in the worker's own state; -1: it has none
   bool has_previous = false;  ///< it has its state of step - 1 too
@@ -73,17 +73,18 @@ struct StateInventory {
 /// memory.
 struct StateMove {
   int unit = 0;
-  int from = 0;      ///< member of the new epoch
-  int to = 0;        ///< rank of the new epoch
-  int copy_of = -1;  ///< taken from a copy of this rank of the old epoch; -1: from its own state
-  int part = 0;      ///< of the old epoch (StateParts)
+  int from = 0;  ///< member of the new configuration
+  int to = 0;    ///< rank of the new configuration
+  int copy_of =
+      -1;  ///< taken from a copy of this rank of the old configuration; -1: from its own state
+  int part = 0;  ///< of the old configuration (StateParts)
   bool operator==(const StateMove&) const = default;
 };
 
 struct StatePlan {
   std::int64_t step = 0;
   bool from_memory = false;      ///< false: every rank loads it from disk, or initialises it
-  ClusterShape kept;             ///< of the old epoch, whose parts are moved
+  ClusterShape kept;             ///< of the old configuration, whose parts are moved
   std::vector<StateMove> moves;  ///< in the order in which all ranks perform them
   /// Ranks whose next neighbour still holds their copy of this state: it need not travel again.
   std::vector<int> copied;
@@ -91,7 +92,8 @@ struct StatePlan {
 
 /// The newest state, of step `committed` or the one before, of which memory still holds every unit;
 /// none if there is no such. `inventory` is by incarnation.
-std::optional<StatePlan> plan_state(const RunSpec& spec, const Epoch& kept, const Epoch& next,
+std::optional<StatePlan> plan_state(const RunSpec& spec, const Configuration& kept,
+                                    const Configuration& next,
                                     const std::map<std::uint64_t, StateInventory>& inventory,
                                     std::int64_t committed);
 

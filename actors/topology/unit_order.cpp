@@ -40,7 +40,7 @@ stages::UnitOrder order_of(const Program& program, const ReadsOfPass& reads) {
 stages::UnitOrder unit_order(const Program& program, const stages::Stage& stage) {
   return order_of(program, [&](int chunk, stages::Pass pass) {
     Reads reads;
-    for (const stages::NodeEnd& node : stage.nodes(chunk, pass))
+    for (const stages::NodeEffects& node : stage.nodes(chunk, pass))
       reads.emplace_back(node.reads.begin(), node.reads.end());
     return reads;
   });

@@ -49,7 +49,7 @@ bool AutoLayout::wants_to_measure() const {
          chunks > 1 && chunks < spec().model.num_hidden_layers;
 }
 
-std::optional<AutoChange::Advice> AutoLayout::decide(const Measured& measured) {
+std::optional<Tuner::Advice> AutoLayout::decide(const Measured& measured) {
   due_ = step() + spec().auto_layout.steps;
   const LayoutChoice choice =
       choose_layout(spec(), shape(), measured, [this](const ClusterShape& next) {
@@ -82,7 +82,7 @@ std::optional<AutoChange::Advice> AutoLayout::decide(const Measured& measured) {
       .order = order_of_layout(choice.best.shape)};
 }
 
-AutoChange::Advice AutoLayout::judge(const GainCheck::Verdict& verdict) {
+Tuner::Advice AutoLayout::judge(const GainCheck::Verdict& verdict) {
   const std::string text = "auto_layout: " + verdict.text();
   if (verdict.is_gain()) return {.text = text, .order = std::nullopt};
   taken_back_.push_back(verdict.predicted.shape);

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/tuning/auto_change.h"
+#include "actors/tuning/tuner.h"
 
 namespace troupe::actors {
 
@@ -13,9 +13,9 @@ namespace troupe::actors {
 /// and orders another split of the layers if the simulator finds one that gains enough. Then it
 /// compares, and permanently takes back a split that has not made steps shorter. It rests while the
 /// tuner of schedule.kind = "auto" chooses and compares.
-class AutoLayout final : public AutoChange {
+class AutoLayout final : public Tuner {
  public:
-  AutoLayout(RunSpec spec, Fits fits) : AutoChange(std::move(spec), std::move(fits)) {}
+  AutoLayout(RunSpec spec, Fits fits) : Tuner(std::move(spec), std::move(fits)) {}
 
  private:
   bool wants_to_measure() const override;

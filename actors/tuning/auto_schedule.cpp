@@ -54,11 +54,11 @@ bool alike(ClusterShape a, const ClusterShape& b) {
 }  // namespace
 
 bool AutoSchedule::wants_to_measure() const {
-  return shape().schedule.kind == kAutoSchedule && epoch().number != decided_;
+  return shape().schedule.kind == kAutoSchedule && configuration().number != decided_;
 }
 
-std::optional<AutoChange::Advice> AutoSchedule::decide(const Measured& measured) {
-  decided_ = epoch().number;
+std::optional<Tuner::Advice> AutoSchedule::decide(const Measured& measured) {
+  decided_ = configuration().number;
   const auto all = candidates(spec(), shape(), measured);
   const Candidate& best = choose(all, [this](const ClusterShape& next) {
     return std::ranges::none_of(taken_back_,
@@ -79,7 +79,7 @@ std::optional<AutoChange::Advice> AutoSchedule::decide(const Measured& measured)
       .order = order_of_schedule(best.shape)};
 }
 
-AutoChange::Advice AutoSchedule::judge(const GainCheck::Verdict& verdict) {
+Tuner::Advice AutoSchedule::judge(const GainCheck::Verdict& verdict) {
   const std::string text = "auto: " + verdict.text();
   const ClusterShape& chosen = verdict.predicted.shape;
   if (verdict.is_gain() || chosen == plain_) return {.text = text, .order = std::nullopt};

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 
 namespace troupe::actors {
 
@@ -42,7 +42,7 @@ class GainCheck {
   bool is_about(const ClusterShape& shape) const {
     return shape == predicted_.shape || shape == predicted_.from;
   }
-  /// Called when an epoch begins. Its first step includes the start and is not counted.
+  /// Called when a configuration begins. Its first step includes the start and is not counted.
   void begin() { is_first_ = true; }
   /// Called for each step in the new shape. Returns the verdict once: as soon as it is significant,
   /// and after kMostSteps steps at the latest.

@@ -88,7 +88,8 @@ LayerTimes layer_times(const Layout& layout, const Measured& measured) {
   return times;
 }
 
-PaperStep::PaperStep(const RunSpec& spec, const ClusterShape& shape, LayerTimes times, double hop_s)
+StepSimulation::StepSimulation(const RunSpec& spec, const ClusterShape& shape, LayerTimes times,
+                               double hop_s)
     : times_(std::move(times)), hop_s_(hop_s) {
   RunSpec changed = spec;
   changed.mesh = shape.mesh;
@@ -96,7 +97,7 @@ PaperStep::PaperStep(const RunSpec& spec, const ClusterShape& shape, LayerTimes 
   plan_ = make_plan(changed);
 }
 
-schedules::Costs PaperStep::costs(const Layout& layout) const {
+schedules::Costs StepSimulation::costs(const Layout& layout) const {
   schedules::Costs costs;
   costs.hop = hop_s_;
   costs.pairs = schedules::Pairs::when_ready;
@@ -121,7 +122,7 @@ schedules::Costs PaperStep::costs(const Layout& layout) const {
   return costs;
 }
 
-double PaperStep::simulated(const Layout& layout) const {
+double StepSimulation::simulated(const Layout& layout) const {
   const auto simulation = schedules::simulate(plan_, costs(layout));
   TROUPE_ASSERT(simulation.has_value());
   return simulation->wall;

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "actors/tuning/step_meter.h"
 #include "schedules/costs.h"
 
@@ -22,10 +22,10 @@ struct LayerTimes {
 LayerTimes layer_times(const Layout& layout, const Measured& measured);
 
 /// A step's plan and the times of its actions, to simulate the step under any split of the layers.
-class PaperStep {
+class StepSimulation {
  public:
   /// Uses the mesh and the schedule of `shape`, not its layout.
-  PaperStep(const RunSpec& spec, const ClusterShape& shape, LayerTimes times, double hop_s);
+  StepSimulation(const RunSpec& spec, const ClusterShape& shape, LayerTimes times, double hop_s);
   /// The time of each chunk's actions under a layout.
   schedules::Costs costs(const Layout& layout) const;
   /// The simulated seconds from the start of the first action to the end of the last.

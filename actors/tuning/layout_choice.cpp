@@ -16,7 +16,7 @@ constexpr double kEqual = 1e-9;
 
 class Search {
  public:
-  Search(const PaperStep& step, const ClusterShape& current,
+  Search(const StepSimulation& step, const ClusterShape& current,
          const std::function<bool(const ClusterShape&)>& fits)
       : step_(step), current_(current), fits_(fits), best_(layers_of(current.layout)) {
     for (const auto& row : step.plan().actions) actions_ += row.size();
@@ -103,7 +103,7 @@ class Search {
     best_s_ = s;
   }
 
-  const PaperStep& step_;
+  const StepSimulation& step_;
   const ClusterShape& current_;
   const std::function<bool(const ClusterShape&)>& fits_;
   std::size_t actions_ = 0, simulated_ = 0;
@@ -116,7 +116,7 @@ class Search {
 LayoutChoice choose_layout(const RunSpec& spec, const ClusterShape& current,
                            const Measured& measured,
                            const std::function<bool(const ClusterShape&)>& fits) {
-  const PaperStep step(spec, current, layer_times(current.layout, measured), measured.hop_s);
+  const StepSimulation step(spec, current, layer_times(current.layout, measured), measured.hop_s);
   const double now_s = step.simulated(current.layout);
   const double beyond = std::max(0.0, measured.step_s - now_s);
   const Search search(step, current, fits);

@@ -98,7 +98,7 @@ class Paper {
   }
 
  private:
-  PaperStep step(const ClusterShape& shape) const { return {spec_, shape, times_, hop_s_}; }
+  StepSimulation step(const ClusterShape& shape) const { return {spec_, shape, times_, hop_s_}; }
   Candidate of(const ScaleRequest& request) const {
     const ClusterShape shape = scaled(spec_, current_, request);
     return {.shape = shape, .step_s = simulated(shape)};

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "actors/tuning/step_meter.h"
 
 namespace troupe::actors {

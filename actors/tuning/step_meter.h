@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/messages/messages.h"
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "schedules/action.h"
 
 namespace troupe::actors {
@@ -33,9 +33,9 @@ struct Measured {
   std::int64_t first_step = 0, last_step = 0;
 };
 
-/// Collects the times of an epoch's steps, which may arrive in any order: those of actions from
-/// each rank, that of the whole step from the director. The epoch's first step, which includes the
-/// start, is not counted.
+/// Collects the times of a configuration's steps, which may arrive in any order: those of actions
+/// from each rank, that of the whole step from the director. The configuration's first step, which
+/// includes the start, is not counted.
 class StepMeter {
  public:
   /// The number of steps whose actions are measured, and the number of steps whose whole time is

@@ -8,16 +8,17 @@ namespace troupe::actors {
 namespace {
 
 nlohmann::json to_json(int rank, const transport::OperationRecord& record) {
-  nlohmann::json line{{"rank", rank},
-                      {"epoch", record.epoch / 2},  // each epoch is two of the data plane
-                      {"group", record.group.data()},
-                      {"sequence", record.sequence},
-                      {"operation", record.operation},
-                      {"dtype", tensor::name_of(record.dtype)},
-                      {"elements", record.elements},
-                      {"started", record.started_s},
-                      {"finished", nullptr},
-                      {"missing", nlohmann::json::array()}};
+  nlohmann::json line{
+      {"rank", rank},
+      {"configuration", record.configuration / 2},  // each configuration is two of the data plane
+      {"group", record.group.data()},
+      {"sequence", record.sequence},
+      {"operation", record.operation},
+      {"dtype", tensor::name_of(record.dtype)},
+      {"elements", record.elements},
+      {"started", record.started_s},
+      {"finished", nullptr},
+      {"missing", nlohmann::json::array()}};
   if (record.finished_s > 0) line["finished"] = record.finished_s;
   for (const int missing : record.missing) line["missing"].push_back(missing);
   return line;

@@ -91,7 +91,8 @@ std::vector<transport::KeptSlots> NeighbourCopies::kept(const std::vector<HeldCo
   std::vector<transport::KeptSlots> kept;
   for (const HeldCopy& copy : held) {
     const bool fits = copy.rank == before_ && copy.memory.size() == size_before_ && copy.owner;
-    // If the neighbour sends its state of `step` as the epoch begins, that needs slots at once.
+    // If the neighbour sends its state of `step` as the configuration begins, that needs slots at
+    // once.
     const bool stays = copy.step == step ? is_copied : parity_of(copy.step) != parity_of(step);
     if (fits && stays)
       kept.push_back({.chunk = chunk_of_copy(before_, copy.step),

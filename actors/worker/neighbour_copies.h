@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "actors/topology/state_plan.h"
 #include "actors/worker/unit_state.h"
 #include "transport/channel.h"
@@ -38,13 +38,15 @@ class NeighbourCopies {
   bool has_received(std::int64_t step) const;
 
   /// The slots of held copies that must not be overwritten before all ranks have reached this
-  /// epoch. `is_copied`: the held copy of `step` serves the new epoch and is not sent again.
+  /// configuration. `is_copied`: the held copy of `step` serves the new configuration and is not
+  /// sent again.
   std::vector<transport::KeptSlots> kept(const std::vector<HeldCopy>& held, std::int64_t step,
                                          bool is_copied) const;
-  /// Frees kept slots once all ranks have reached the epoch; only those of adopted copies stay.
+  /// Frees kept slots once all ranks have reached the configuration; only those of adopted copies
+  /// stay.
   void free_kept();
-  /// Takes over a copy that the neighbour sent in the epoch before; the same state is not sent
-  /// again.
+  /// Takes over a copy that the neighbour sent in the configuration before; the same state is not
+  /// sent again.
   void adopt(const HeldCopy& copy);
   /// Notes that the neighbour holds this rank's state of `step` already, so that it is not sent.
   void skip(std::int64_t step) { sent_ = step; }

@@ -19,14 +19,15 @@ class Executor {
       : executor_(executor), answer_(answer) {}
 
   std::optional<StageAnswer> operator()(const Halt& order) {
-    spdlog::info("halts for epoch {}: {}", order.epoch, order.reason);
+    spdlog::info("halts for configuration {}: {}", order.configuration, order.reason);
     return executor_.halt(order);
   }
-  std::optional<StageAnswer> operator()(const EnterEpoch& order) {
-    const Epoch& epoch = order.epoch;
-    if (executor_.is_interrupted(epoch.number)) return std::nullopt;
-    spdlog::info("epoch {} begins after step {}", epoch.number, order.start.state.step);
-    if (auto ready = executor_.begin_epoch(order)) return *ready;
+  std::optional<StageAnswer> operator()(const EnterConfiguration& order) {
+    const Configuration& configuration = order.configuration;
+    if (executor_.is_interrupted(configuration.number)) return std::nullopt;
+    spdlog::info("configuration {} begins after step {}", configuration.number,
+                 order.start.state.step);
+    if (auto ready = executor_.begin_configuration(order)) return *ready;
     return std::nullopt;
   }
   std::optional<StageAnswer> operator()(const RunStep& order) {
@@ -55,15 +56,15 @@ class Executor {
   bool stepped_ = false;
 };
 
-std::uint32_t epoch_of(const EnterEpoch& order) {
-  return order.epoch.number;
+std::uint32_t configuration_of(const EnterConfiguration& order) {
+  return order.configuration.number;
 }
-std::uint32_t epoch_of(const Finish&) {
+std::uint32_t configuration_of(const Finish&) {
   return 0;
 }
 template <typename Order>
-std::uint32_t epoch_of(const Order& order) {
-  return order.epoch;
+std::uint32_t configuration_of(const Order& order) {
+  return order.configuration;
 }
 
 /// The error to report. Where the machine had too little of something, the worker goes on once it
@@ -109,11 +110,12 @@ void OrderLoop::run(const std::function<void(StageAnswer)>& answer) {
       for (TracedActions& actions : executor_.take_trace()) answer(std::move(actions));
     } catch (const std::exception& e) {
       failed = true;
-      const std::uint32_t epoch = std::visit([](const auto& o) { return epoch_of(o); }, order);
-      if (executor_.is_interrupted(epoch)) continue;
+      const std::uint32_t configuration =
+          std::visit([](const auto& o) { return configuration_of(o); }, order);
+      if (executor_.is_interrupted(configuration)) continue;
       const Error error = error_of(e, order);
       spdlog::error("{}", error.what());
-      answer(Failed{.epoch = epoch,
+      answer(Failed{.configuration = configuration,
                     .incarnation = incarnation_,
                     .kind = static_cast<int>(error.kind()),
                     .message = error.what()});

@@ -12,7 +12,7 @@
 
 namespace troupe::actors {
 
-using StageOrder = std::variant<Halt, EnterEpoch, RunStep, Commit, Save, Evaluate, Finish>;
+using StageOrder = std::variant<Halt, EnterConfiguration, RunStep, Commit, Save, Evaluate, Finish>;
 using StageAnswer = std::variant<Halted, Ready, Prepared, TracedActions, Tapped,
                                  ParameterHistograms, Saved, Evaluated, Failed>;
 

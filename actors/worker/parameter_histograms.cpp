@@ -41,7 +41,7 @@ std::vector<ParameterHistograms> histograms_of(const stages::Stage& stage,
     ValueHistogram histogram;
     histogram.add(copies.on_host({.data = kept.data, .dtype = kept.dtype, .shape = {elements}}));
     if (bins >= kMostBins) {
-      messages.push_back({.epoch = order.epoch, .step = order.step, .rank = rank});
+      messages.push_back({.configuration = order.configuration, .step = order.step, .rank = rank});
       bins = 0;
     }
     auto& row = messages.back().rows.emplace_back(row_of(histogram));

@@ -45,10 +45,10 @@ struct PlanRunner::ActiveAction {
   Direction direction = Direction::forward;
   transport::Needs needs{};  ///< the message and the buffer that it needs to start
   bool started = false;
-  std::span<const stages::NodeEnd> nodes{};  ///< the action's nodes, set when it starts
-  int node = 0;                              ///< number of the next node
-  Tensor input{};                            ///< the message that was received
-  Tensor output{};                           ///< the buffer for the output
+  std::span<const stages::NodeEffects> nodes{};  ///< the action's nodes, set when it starts
+  int node = 0;                                  ///< number of the next node
+  Tensor input{};                                ///< the message that was received
+  Tensor output{};                               ///< the buffer for the output
   stages::BatchPlace place{};
   bool is_paired = false;    ///< whether its nodes alternate with those of another action
   bool is_in_piece = false;  ///< whether a piece of it has begun and not ended
@@ -211,7 +211,7 @@ void PlanRunner::start(ActiveAction& pass, Step& step) {
 /// Queues the next node. An output that it completes is sent, and a message that it was the last to
 /// read is freed, as soon as the device has run it.
 void PlanRunner::advance(ActiveAction& pass, Step& step) {
-  const stages::NodeEnd end = pass.nodes[static_cast<std::size_t>(pass.node)];
+  const stages::NodeEffects end = pass.nodes[static_cast<std::size_t>(pass.node)];
   tensor::Stream& stream = stage_.stream_of(pass_of(pass.next.op));
   if (!std::exchange(pass.is_in_piece, true)) {
     // The piece begins when the node can, not when the stream has nothing else to do.
@@ -231,7 +231,7 @@ void PlanRunner::advance(ActiveAction& pass, Step& step) {
   if (data_parallel_) tell_of_gradients(pass, end);
 }
 
-void PlanRunner::tell_of_gradients(const ActiveAction& pass, const stages::NodeEnd& end) {
+void PlanRunner::tell_of_gradients(const ActiveAction& pass, const stages::NodeEffects& end) {
   using stages::Microbatch;
   const Instruction& next = pass.next;
   if (!end.gradients.empty())
@@ -268,7 +268,8 @@ void PlanRunner::compute(ActiveAction& pass) {
                        pass.node);
 }
 
-void PlanRunner::hand_over(const ActiveAction& pass, const stages::NodeEnd& end, const Step& step) {
+void PlanRunner::hand_over(const ActiveAction& pass, const stages::NodeEffects& end,
+                           const Step& step) {
   const Instruction& next = pass.next;
   tensor::Event& ran = stage_.ran(next.chunk, next.slot);
   if (end.output && pass.needs.buffer) {

@@ -96,9 +96,9 @@ class PlanRunner {
   void start(ActiveAction& pass, Step& step);
   void advance(ActiveAction& pass, Step& step);
   void compute(ActiveAction& pass);
-  void hand_over(const ActiveAction& pass, const stages::NodeEnd& end, const Step& step);
+  void hand_over(const ActiveAction& pass, const stages::NodeEffects& end, const Step& step);
   void count_finished(const ActiveAction& pass);
-  void tell_of_gradients(const ActiveAction& pass, const stages::NodeEnd& end);
+  void tell_of_gradients(const ActiveAction& pass, const stages::NodeEffects& end);
   void run(ActiveAction pass, Step& step);
   void run_pair(ActiveAction forward, ActiveAction backward, Step& step);
   const tensor::Work* awaited(const ActiveAction& pass) const;

@@ -62,15 +62,15 @@ Prepared RankExecutor::run_step(const RunStep& order) {
   try {
     return compute_step(order);
   } catch (const Error&) {
-    write_collectives(spec_.dir, epoch_->rank, node_->operations());
+    write_collectives(spec_.dir, configuration_->rank, node_->operations());
     throw;
   }
 }
 
 Prepared RankExecutor::compute_step(const RunStep& order) {
   set_state("running");
-  end_epochs_before();
-  RankEpoch& now = *epoch_;
+  end_configurations_before();
+  RankConfiguration& now = *configuration_;
   if (now.copies && !now.copies->has_sent(order.step - 1))
     now.copies->send(now.stage(), order.step - 1);
   std::optional<Tap> tap;
@@ -83,7 +83,7 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
   set_state("reducing");
   now.data_parallel->finish();
   now.data_parallel->squared_norms(now.squared_norms);
-  Prepared vote{.epoch = order.epoch,
+  Prepared vote{.configuration = order.configuration,
                 .step = order.step,
                 .rank = now.rank,
                 .loss_sum = to_bits(result.loss_sum),
@@ -111,7 +111,7 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
   const auto counts = node_->channel().counts();
   now.edge_bytes.resize(counts.edges.size());
   for (std::size_t i = 0; i < counts.edges.size(); ++i) {
-    const int to = now.epoch.members.rank_of_id(counts.edges[i].to);
+    const int to = now.configuration.members.rank_of_id(counts.edges[i].to);
     const std::uint64_t before = std::exchange(now.edge_bytes[i], counts.edges[i].bytes);
     vote.sent.push_back(
         {.to = static_cast<std::uint32_t>(to), .bytes = counts.edges[i].bytes - before});
@@ -147,30 +147,32 @@ std::vector<ParameterHistograms> RankExecutor::take_histograms() {
 void RankExecutor::commit(const Commit& order) {
   finish_writing();
   set_state("applying");
-  epoch_->data_parallel->apply(
+  configuration_->data_parallel->apply(
       stages::adamw_step(spec_.optimizer, order.step, to_double(order.clip_factor)));
   // The update is made, whatever becomes of the gather.
-  epoch_->state->step = order.step;
-  epoch_->data_parallel->share_weights();
+  configuration_->state->step = order.step;
+  configuration_->data_parallel->share_weights();
   set_state("ready");
 }
 
 void RankExecutor::save(const Save& order, const std::function<void(Saved)>& answer) {
   finish_writing();
-  Saved saved{.epoch = order.epoch, .step = order.step, .rank = epoch_->rank};
-  epoch_->data_parallel->complete_weights();
+  Saved saved{
+      .configuration = order.configuration, .step = order.step, .rank = configuration_->rank};
+  configuration_->data_parallel->complete_weights();
   // Instances hold the same bits, as replicas that divide nothing do; the first one writes.
-  if (epoch_->part.place.replica >= epoch_->part.stage.state.count) return answer(saved);
+  if (configuration_->part.place.replica >= configuration_->part.stage.state.count)
+    return answer(saved);
   try {
     stages::Claim{.file = order.owner_file, .text = order.owner}.check();
   } catch (const Error& error) {
     saved.error = error.what();
     return answer(saved);
   }
-  writer_.start(order.dir, epoch_->stage(), spec_.model,
-                {.part = epoch_->part.place.stage,
-                 .num_parts = epoch_->epoch.shape.mesh.pp,
-                 .sharding = epoch_->part.stage.sharding},
+  writer_.start(order.dir, configuration_->stage(), spec_.model,
+                {.part = configuration_->part.place.stage,
+                 .num_parts = configuration_->configuration.shape.mesh.pp,
+                 .sharding = configuration_->part.stage.sharding},
                 [saved, answer](const CheckpointWriter::Failure& failure) mutable {
                   saved.error = failure.error;
                   saved.for_good = failure.for_good;
@@ -186,19 +188,19 @@ void RankExecutor::finish_writing() {
 
 Evaluated RankExecutor::evaluate(const Evaluate& order) {
   set_state("evaluating");
-  end_epochs_before();
-  epoch_->data_parallel->complete_weights();
+  end_configurations_before();
+  configuration_->data_parallel->complete_weights();
   if (order.batch == 0 && !spec_.eval.keeps_gradients)
     spdlog::info("gives {} bytes of gradients back until the next step",
-                 epoch_->stage().give_up_gradients());
+                 configuration_->stage().give_up_gradients());
   const RunSpec::Eval::Batch batch = spec_.eval.batch(order.batch, spec_.batch.global);
   const PlanResult result =
-      epoch_->eval_runners.at(batch.set).evaluate(batch.number, kEvalStep + next_eval_++);
+      configuration_->eval_runners.at(batch.set).evaluate(batch.number, kEvalStep + next_eval_++);
   set_state("ready");
-  return {.epoch = order.epoch,
+  return {.configuration = order.configuration,
           .step = order.step,
           .batch = order.batch,
-          .rank = epoch_->rank,
+          .rank = configuration_->rank,
           .loss_sum = to_bits(result.loss_sum),
           .targets = result.targets};
 }
@@ -208,7 +210,7 @@ Evaluated RankExecutor::evaluate(const Evaluate& order) {
 void RankExecutor::interrupt(std::uint32_t next, const std::string& reason) {
   {
     const std::lock_guard lock(mutex_);
-    min_epoch_ = std::max(min_epoch_, next);
+    min_configuration_ = std::max(min_configuration_, next);
     interrupted_ = reason;
     for (auto* group : groups_) group->abort(reason);
     node_->channel().close(reason);
@@ -216,9 +218,9 @@ void RankExecutor::interrupt(std::uint32_t next, const std::string& reason) {
   interruption_.notify_all();
 }
 
-bool RankExecutor::is_interrupted(std::uint32_t epoch) const {
+bool RankExecutor::is_interrupted(std::uint32_t configuration) const {
   const std::lock_guard lock(mutex_);
-  return epoch < min_epoch_;
+  return configuration < min_configuration_;
 }
 
 RankExecutor::Activity RankExecutor::activity() const {
@@ -239,15 +241,15 @@ RankExecutor::Activity RankExecutor::activity() const {
           .edges = counts.edges};
 }
 
-/// Counts what the epochs have allocated that the rank still has. They may share a stage.
+/// Counts what the configurations have allocated that the rank still has. They may share a stage.
 void RankExecutor::count_memory() {
   AllocatedMemory all;
   const StageState* counted = nullptr;
-  for (const RankEpoch* epoch : {epoch_.get(), before_.get()}) {
-    if (!epoch) continue;
-    if (epoch->data_parallel) all.buckets += epoch->data_parallel->allocated();
-    if (!epoch->state || epoch->state.get() == counted) continue;
-    counted = epoch->state.get();
+  for (const RankConfiguration* configuration : {configuration_.get(), before_.get()}) {
+    if (!configuration) continue;
+    if (configuration->data_parallel) all.buckets += configuration->data_parallel->allocated();
+    if (!configuration->state || configuration->state.get() == counted) continue;
+    counted = configuration->state.get();
     all.stage += counted->stage->allocated();
   }
   const std::lock_guard lock(mutex_);

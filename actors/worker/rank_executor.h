@@ -15,7 +15,7 @@
 #include "actors/topology/allocated_memory.h"
 #include "actors/worker/checkpoint_writer.h"
 #include "actors/worker/core_binding.h"
-#include "actors/worker/rank_epoch.h"
+#include "actors/worker/rank_configuration.h"
 #include "actors/worker/warm_stage.h"
 #include "tensor/process_group.h"
 #include "transport/ucx/ucx_node.h"
@@ -34,18 +34,18 @@ class RankExecutor {
   /// The address of the worker's data plane, valid until the next halt().
   std::string address() const { return node_->address(); }
 
-  /// Leaves the epoch, drops state that not all ranks may have reached, and reports the state that
-  /// is left.
+  /// Leaves the configuration, drops state that not all ranks may have reached, and reports the
+  /// state that is left.
   Halted halt(const Halt& order);
-  /// Builds the order's stage, and memory for its messages, while other orders are carried out; an
-  /// epoch that needs such a stage takes both. An order for any rank prepares memory for any rank
-  /// of the shape instead. `answer` is called once, from another thread. May be called from any
-  /// thread.
+  /// Builds the order's stage, and memory for its messages, while other orders are carried out; a
+  /// configuration that needs such a stage takes both. An order for any rank prepares memory for
+  /// any rank of the shape instead. `answer` is called once, from another thread. May be called
+  /// from any thread.
   void warm_up(const WarmUp& order, const std::function<void()>& answer);
-  /// Connects to its peers in the epoch, takes the state and builds the stage. Throws
+  /// Connects to its peers in the configuration, takes the state and builds the stage. Throws
   /// Error{internal} if the order's digest differs from the one that this rank derives itself.
   /// Returns no answer for a worker that only gives its state away.
-  std::optional<Ready> begin_epoch(const EnterEpoch& order);
+  std::optional<Ready> begin_configuration(const EnterConfiguration& order);
   /// If the step ends with an Error, the last collectives are written into the run directory.
   Prepared run_step(const RunStep& order);
   /// Takes the actions that run_step recorded; empty if it recorded none, or they were taken.
@@ -61,11 +61,11 @@ class RankExecutor {
   /// Evaluates one batch. Every rank of the replica receives these orders in the same order.
   Evaluated evaluate(const Evaluate& order);
 
-  /// Ends every wait of the compute thread for a peer, now and until it begins epoch `next` or a
-  /// later one, with an Error that holds `reason`. May be called from any thread.
+  /// Ends every wait of the compute thread for a peer, now and until it begins configuration `next`
+  /// or a later one, with an Error that holds `reason`. May be called from any thread.
   void interrupt(std::uint32_t next, const std::string& reason);
-  /// Whether an interruption forbids this epoch to go on.
-  bool is_interrupted(std::uint32_t epoch) const;
+  /// Whether an interruption forbids this configuration to go on.
+  bool is_interrupted(std::uint32_t configuration) const;
   /// What the compute thread does, and the named wait that it is in (empty: none).
   struct Activity {
     std::string state;
@@ -73,30 +73,32 @@ class RankExecutor {
     std::uint64_t progress = 0;
     double longest_action_s = 0;
     std::uint64_t resident_bytes = 0;  ///< resident memory of the process
-    AllocatedMemory allocated;         ///< of all epochs that the rank still has
+    AllocatedMemory allocated;         ///< of all configurations that the rank still has
     std::uint64_t saved_bytes = 0;  ///< bytes written of this rank's part of the newest checkpoint
     std::vector<transport::EdgeCount> edges;  ///< the edges of Channel::counts()
   };
   Activity activity() const;
 
  private:
-  void end_epochs_before();
-  std::optional<Ready> prepare(const EnterEpoch& order);
-  void connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part);
-  void take_state(const EnterEpoch& order, RankEpoch* now);
-  void move_state(const EnterEpoch& order, RankEpoch* now);
-  Ready::Difference compare_replicas(RankEpoch& now);
-  void copy_first_state(RankEpoch& now, const std::vector<int>& copied);
-  void load(const EnterEpoch& order, StageState& state);
-  void open_channel(std::uint32_t epoch, const Epoch& members, std::vector<transport::Edge> edges,
+  void end_configurations_before();
+  std::optional<Ready> prepare(const EnterConfiguration& order);
+  void connect(const Configuration& configuration, const StatePlan& state,
+               const RankAssembly* part);
+  void take_state(const EnterConfiguration& order, RankConfiguration* now);
+  void move_state(const EnterConfiguration& order, RankConfiguration* now);
+  Ready::Difference compare_replicas(RankConfiguration& now);
+  void copy_first_state(RankConfiguration& now, const std::vector<int>& copied);
+  void load(const EnterConfiguration& order, StageState& state);
+  void open_channel(std::uint32_t configuration, const Configuration& members,
+                    std::vector<transport::Edge> edges,
                     std::vector<transport::KeptSlots> kept = {});
-  void make_groups(RankEpoch& now);
-  void leave_epoch();
+  void make_groups(RankConfiguration& now);
+  void leave_configuration();
   void finish_writing();
-  void renew_node(std::uint32_t epoch);
+  void renew_node(std::uint32_t configuration);
   void use_cores(const CoreUse& use);
   std::unique_ptr<transport::UcxNode> new_node() const;
-  void refuse_if_interrupted(std::uint32_t epoch) const;
+  void refuse_if_interrupted(std::uint32_t configuration) const;
   Prepared compute_step(const RunStep& order);
   void set_state(std::string state);
   void count_memory();
@@ -112,11 +114,13 @@ class RankExecutor {
   const std::unique_ptr<tensor::Device> device_;
   std::unique_ptr<transport::UcxNode> node_;  ///< replaced only by halt(), under the lock
   WarmStage warm_stage_;
-  std::unique_ptr<RankEpoch> epoch_;
-  std::unique_ptr<RankEpoch> before_;  ///< the epoch before, until all ranks have reached epoch_
-  std::vector<NeighbourCopies::HeldCopy> held_;  ///< copies taken out of the last epoch that ended
+  std::unique_ptr<RankConfiguration> configuration_;
+  std::unique_ptr<RankConfiguration>
+      before_;  ///< the configuration before, until all ranks have reached configuration_
+  std::vector<NeighbourCopies::HeldCopy>
+      held_;  ///< copies taken out of the last configuration that ended
   std::uint64_t next_eval_ = 0;
-  CheckpointWriter writer_;  ///< reads the state of epoch_
+  CheckpointWriter writer_;  ///< reads the state of configuration_
   std::vector<TracedActions> trace_;
   std::vector<Tapped> tapped_;
   std::vector<ParameterHistograms> histograms_;
@@ -128,8 +132,8 @@ class RankExecutor {
   const PlanRunner* runner_ = nullptr;
   AllocatedMemory allocated_;  ///< but for what groups and the channel hold
   double longest_action_s_ = 0;
-  std::uint32_t min_epoch_ = 0;  ///< epochs before this one must not begin any more
-  std::string interrupted_;      ///< reason of the last interruption
+  std::uint32_t min_configuration_ = 0;  ///< configurations before this one must not begin any more
+  std::string interrupted_;              ///< reason of the last interruption
   std::condition_variable interruption_;
 };
 

@@ -1,6 +1,6 @@
 #include <utility>
 
-#include "actors/topology/group_rooms.h"
+#include "actors/topology/group_memory.h"
 #include "actors/worker/rank_executor.h"
 #include "transport/staged_group.h"
 
@@ -8,8 +8,8 @@
 
 namespace troupe::actors {
 
-void RankExecutor::make_groups(RankEpoch& now) {
-  const Epoch& epoch = now.epoch;
+void RankExecutor::make_groups(RankConfiguration& now) {
+  const Configuration& configuration = now.configuration;
   enum Kind {
     tied,
     replicas,
@@ -25,17 +25,17 @@ void RankExecutor::make_groups(RankEpoch& now) {
   };
   // Groups of one kind have no rank in common, so that the first rank tells them apart.
   const auto make = [&](Kind kind, const std::string& name, std::vector<int> ranks,
-                        const transport::CollectiveRoom& room) {
+                        const transport::CollectiveMemory& room) {
     std::unique_ptr<tensor::ProcessGroup> group;
     if (ranks.empty()) return group;
-    const int id = kind * epoch.num_ranks() + ranks.front();
-    for (int& rank : ranks) rank = epoch.members.at(rank).id;
-    group =
-        node_->make_group(epoch.run, training_epoch(epoch.number), id, name, ranks, self_.id, room);
+    const int id = kind * configuration.num_ranks() + ranks.front();
+    for (int& rank : ranks) rank = configuration.members.at(rank).id;
+    group = node_->make_group(configuration.run, training_configuration(configuration.number), id,
+                              name, ranks, self_.id, room);
     return transport::group_for(*device_, std::move(group), name);
   };
   const RankAssembly& part = now.part;
-  const GroupRooms rooms = group_rooms(spec_, part);
+  const GroupRooms rooms = group_memory(spec_, part);
   const std::string stage = std::to_string(part.place.stage);
   const std::string tied_name = "tied embedding", replicas_name = "replicas of stage " + stage,
                     twins_name = "twins of stage " + stage,
@@ -79,7 +79,7 @@ void RankExecutor::make_groups(RankEpoch& now) {
                     .gradients = now.shard_gradients.get(),
                     .kv_head = now.kv_head.get()});
   stages::DataParallelSpec spec = spec_.data_parallel;
-  spec.microbatches = static_cast<int>(spec_.batch.microbatches(epoch.shape.mesh.dp));
+  spec.microbatches = static_cast<int>(spec_.batch.microbatches(configuration.shape.mesh.dp));
   now.data_parallel = stages::make_data_parallel(
       spec, now.stage(),
       {.tied = {.group = now.tied.get(), .name = tied_name},
@@ -90,7 +90,7 @@ void RankExecutor::make_groups(RankEpoch& now) {
        .forward_weights = now.forward_weights.get(),
        .backward_weights = now.backward_weights.get()},
       *device_);
-  refuse_if_interrupted(epoch.number);
+  refuse_if_interrupted(configuration.number);
 }
 
 }  // namespace troupe::actors

@@ -44,7 +44,7 @@ caf::behavior StageActor::make_behavior() {
                                    [this](const Halt& order) { halt(order); },
                                    [this](const Peers& order) { meet(order); },
                                    [this](const Moves& order) { take(order); },
-                                   [this](const BeginEpoch& order) { begin(order); },
+                                   [this](const BeginConfiguration& order) { begin(order); },
                                    [this](const WarmUp& order) { warm_up(order); },
                                    [this](const RunStep& order) { queue(order); },
                                    [this](const Commit& order) { queue(order); },
@@ -64,9 +64,9 @@ void StageActor::on_exit() {
 }
 
 void StageActor::halt(const Halt& order) {
-  if (order.epoch <= epoch_) return;
-  orders_.interrupt(order.epoch, order.reason);
-  epoch_ = order.epoch;  // orders of the epoch before now come too late
+  if (order.configuration <= configuration_) return;
+  orders_.interrupt(order.configuration, order.reason);
+  configuration_ = order.configuration;  // orders of the configuration before now come too late
   peers_ = {};
   moves_.clear();
   replica_ = nullptr;
@@ -74,33 +74,35 @@ void StageActor::halt(const Halt& order) {
 }
 
 void StageActor::meet(const Peers& order) {
-  if (order.epoch < epoch_) return;
+  if (order.configuration < configuration_) return;
   for (const auto& [rank, member] : order.members) peers_.add(rank, member);
 }
 
 void StageActor::take(const Moves& order) {
-  if (order.epoch < epoch_) return;
+  if (order.configuration < configuration_) return;
   moves_.insert(moves_.end(), order.moves.begin(), order.moves.end());
 }
 
-void StageActor::begin(const BeginEpoch& begin) {
-  const auto& [run, number, shape] = begin.epoch;
-  if (number < epoch_) return;
-  EnterEpoch order{
-      .epoch = {.run = run, .number = number, .shape = shape, .members = std::exchange(peers_, {})},
-      .start = begin.start};
+void StageActor::begin(const BeginConfiguration& begin) {
+  const auto& [run, number, shape] = begin.configuration;
+  if (number < configuration_) return;
+  EnterConfiguration order{.configuration = {.run = run,
+                                             .number = number,
+                                             .shape = shape,
+                                             .members = std::exchange(peers_, {})},
+                           .start = begin.start};
   order.start.state.moves = std::exchange(moves_, {});
   if (const std::string why = fault_in(order, join_.member.incarnation); !why.empty())
-    return refuse(number, "BeginEpoch with " + why);
-  epoch_ = number;
-  if (order.epoch.rank_of(join_.member.incarnation) < order.epoch.num_ranks())
+    return refuse(number, "BeginConfiguration with " + why);
+  configuration_ = number;
+  if (order.configuration.rank_of(join_.member.incarnation) < order.configuration.num_ranks())
     replica_ = caf::actor_cast<ReplicaRef>(current_sender());
   orders_.push(std::move(order));
 }
 
-void StageActor::refuse(std::uint32_t epoch, const std::string& what) {
+void StageActor::refuse(std::uint32_t configuration, const std::string& what) {
   spdlog::warn("refused from the launcher: {}", what);
-  send(director_, Failed{.epoch = epoch,
+  send(director_, Failed{.configuration = configuration,
                          .incarnation = join_.member.incarnation,
                          .kind = static_cast<int>(ErrorKind::internal),
                          .message = "refused from the launcher: " + what});
@@ -108,7 +110,7 @@ void StageActor::refuse(std::uint32_t epoch, const std::string& what) {
 
 void StageActor::warm_up(const WarmUp& order) {
   if (const std::string why = fault_in(order); !why.empty())
-    return refuse(epoch_, "WarmUp with " + why);
+    return refuse(configuration_, "WarmUp with " + why);
   const Warm answer{
       .order = order.order, .incarnation = join_.member.incarnation, .rank = order.rank};
   orders_.warm_up(order, [director = director_, answer] { caf::anon_send(director, answer); });
@@ -116,7 +118,7 @@ void StageActor::warm_up(const WarmUp& order) {
 
 template <typename Order>
 void StageActor::queue(const Order& order) {
-  if (order.epoch == epoch_) orders_.push(order);
+  if (order.configuration == configuration_) orders_.push(order);
 }
 
 void StageActor::finish(const std::string& reason) {
@@ -129,9 +131,9 @@ void StageActor::answer(const StageAnswer& result) {
   const auto to_replica = [this](const auto& x) {
     if (replica_) send(replica_, x);
   };
-  // Once a step of an epoch is committed, the status is of this epoch.
+  // Once a step of a configuration is committed, the status is of this configuration.
   const auto vote = [&](const Prepared& x) {
-    if (std::exchange(voted_, x.epoch) != x.epoch) tell_activity();
+    if (std::exchange(voted_, x.configuration) != x.configuration) tell_activity();
     to_replica(x);
   };
   std::visit(Overloaded{[&](const Halted& x) { to_director(x); },
@@ -164,7 +166,7 @@ void StageActor::tell_activity() {
 }
 
 void StageActor::on_failure(const std::string& what) {
-  answer(Failed{.epoch = epoch_,
+  answer(Failed{.configuration = configuration_,
                 .incarnation = join_.member.incarnation,
                 .kind = static_cast<int>(ErrorKind::internal),
                 .message = what});

@@ -25,18 +25,18 @@ class StageActor : public ControlActor {
 
  private:
   void halt(const Halt& order);
-  /// Adds the members in the message to the peers of the next epoch.
+  /// Adds the members in the message to the peers of the next configuration.
   void meet(const Peers& order);
-  /// Adds the moves in the message to those of the next epoch.
+  /// Adds the moves in the message to those of the next configuration.
   void take(const Moves& order);
-  void begin(const BeginEpoch& order);
+  void begin(const BeginConfiguration& order);
   void warm_up(const WarmUp& order);
   template <typename Order>
   void queue(const Order& order);
   void finish(const std::string& reason);
   /// Reports an impossible order, which is not carried out, as a failure, so that no actor waits
   /// for its answer.
-  void refuse(std::uint32_t epoch, const std::string& what);
+  void refuse(std::uint32_t configuration, const std::string& what);
   void answer(const StageAnswer& answer);
   void beat();
   void tell_activity();
@@ -47,11 +47,12 @@ class StageActor : public ControlActor {
   const Join join_;
   OrderSink& orders_;
   const std::chrono::milliseconds heartbeat_;
-  ReplicaRef replica_;            // the replica actor of the epoch that runs; null between epochs
-  std::uint32_t epoch_ = 0;       // orders of other epochs are ignored
-  std::uint32_t voted_ = 0;       // the newest epoch of which a step was voted
-  Members peers_;                 // the peers in the epoch that is about to begin
-  std::vector<StateMove> moves_;  // the moves of that epoch
+  ReplicaRef
+      replica_;  // the replica actor of the configuration that runs; null between configurations
+  std::uint32_t configuration_ = 0;  // orders of other configurations are ignored
+  std::uint32_t voted_ = 0;          // the newest configuration of which a step was voted
+  Members peers_;                    // the peers in the configuration that is about to begin
+  std::vector<StateMove> moves_;     // the moves of that configuration
 };
 
 }  // namespace troupe::actors

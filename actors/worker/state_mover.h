@@ -16,8 +16,9 @@ namespace troupe::actors {
 class StateMover {
  public:
   using Units = std::map<int, UnitState>;  ///< by unit
-  /// The state in this member's memory: `own` by part of the epoch before, `copies` that it holds
-  /// in host memory, by rank of that epoch, and `into` of the new stage, by part of the new epoch.
+  /// The state in this member's memory: `own` by part of the configuration before, `copies` that it
+  /// holds in host memory, by rank of that configuration, and `into` of the new stage, by part of
+  /// the new configuration.
   struct Memory {
     std::map<int, Units> own;
     std::map<int, Units> copies;
@@ -25,7 +26,7 @@ class StateMover {
     bool in_place = false;  ///< `into` and `own` are the same memory
   };
 
-  /// `shape` is that of the new epoch. All references outlive the mover.
+  /// `shape` is that of the new configuration. All references outlive the mover.
   StateMover(const StatePlan& plan, const RunSpec& spec, const ClusterShape& shape, int member,
              tensor::Device& device)
       : plan_(plan),
@@ -36,8 +37,8 @@ class StateMover {
         stream_(device.make_stream()),
         copies_(device) {}
 
-  /// The edges that begin or end at this member, between members of the new epoch. Empty if it
-  /// neither sends nor receives state.
+  /// The edges that begin or end at this member, between members of the new configuration. Empty if
+  /// it neither sends nor receives state.
   std::vector<transport::Edge> edges() const;
   /// The members that this one sends state to or receives it from.
   std::vector<int> peers() const;

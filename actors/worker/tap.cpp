@@ -17,12 +17,12 @@ Tap::Tap(const RunStep& order, const RankAssembly& part, int rank, std::string f
          tensor::Device& device)
     : part_(part),
       rank_(rank),
-      epoch_(order.epoch),
+      configuration_(order.configuration),
       step_(order.step),
       folder_(std::move(folder)),
       copies_(device) {
   for (const TapRequest& request : order.taps)
-    if (request.from == rank) wishes_.push_back({.request = request});
+    if (request.from == rank) pending_.push_back({.request = request});
 }
 
 void Tap::look(const transport::MessageKey& key, const tensor::Tensor& sent) {
@@ -35,21 +35,21 @@ void Tap::look(const transport::MessageKey& key, const tensor::Tensor& sent) {
   tensor::Tensor tensor;
   std::optional<TensorSummary> summary;
   bool wanted = false, dumped = false;
-  for (Wish& wish : wishes_) {
-    const TapRequest& request = wish.request;
+  for (PendingTap& pending : pending_) {
+    const TapRequest& request = pending.request;
     if (!request.names(rank_, edge->to, backward, step_, microbatch)) continue;
-    if (request.samples > 0 && wish.taken >= request.samples) continue;
+    if (request.samples > 0 && pending.taken >= request.samples) continue;
     if (!summary) {
       tensor = copies_.on_host(sent);
       summary = summarise(tensor);
     }
     if (request.only_not_finite && summary->not_finite == 0) continue;
-    ++wish.taken;
+    ++pending.taken;
     wanted = true;
     dumped |= request.dump;
   }
   if (!wanted) return;
-  Tapped tapped{.epoch = epoch_,
+  Tapped tapped{.configuration = configuration_,
                 .step = step_,
                 .rank = rank_,
                 .to = edge->to,

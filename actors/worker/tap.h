@@ -29,14 +29,14 @@ class Tap {
  private:
   void dump(const tensor::Tensor& tensor, Tapped& tapped) const;
 
-  struct Wish {
+  struct PendingTap {
     TapRequest request;
     std::int64_t taken = 0;
   };
-  std::vector<Wish> wishes_;
+  std::vector<PendingTap> pending_;
   const RankAssembly& part_;
   const int rank_;
-  const std::uint32_t epoch_;
+  const std::uint32_t configuration_;
   const std::int64_t step_;
   const std::string folder_;
   tensor::HostCopies copies_;

@@ -55,7 +55,7 @@ std::vector<TracedActions> traced_actions(const PlanRunner& runner, const RankAs
   std::size_t rows = 0;
   const auto message_of_next = [&]() -> TracedActions& {
     if (rows++ % kActionsPerMessage == 0)
-      messages.push_back({.epoch = order.epoch, .step = order.step, .rank = rank});
+      messages.push_back({.configuration = order.configuration, .step = order.step, .rank = rank});
     return messages.back();
   };
   for (const PlanRunner::Recorded& recorded : runner.recorded())

@@ -22,12 +22,12 @@ void WarmStage::prepare(const WarmUp& order, const std::function<void()>& answer
       try {
         order.any_rank ? reserve_for_any(order) : build(order);
       } catch (const std::exception&) {
-        // The error comes again when the epoch begins, and is reported then.
+        // The error comes again when the configuration begins, and is reported then.
       }
       answer();
     });
   } catch (const std::system_error&) {
-    answer();  // no thread is left: the epoch begins with what is built then
+    answer();  // no thread is left: the configuration begins with what is built then
   }
 }
 
@@ -55,8 +55,8 @@ void WarmStage::build(const WarmUp& order) {
   built_ = std::move(state);
 }
 
-/// Prepares new memory for the edges of the next epoch: the slots of the running epoch are in use,
-/// and its copies must stay until all ranks have reached the next one.
+/// Prepares new memory for the edges of the next configuration: the slots of the running
+/// configuration are in use, and its copies must stay until all ranks have reached the next one.
 void WarmStage::prepare_slots(const std::vector<std::size_t>& sizes) {
   slots_->clear();
   slots_->prepare(sizes, shares_memory_);

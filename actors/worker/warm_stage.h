@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "actors/messages/messages.h"
-#include "actors/worker/rank_epoch.h"
+#include "actors/worker/rank_configuration.h"
 #include "transport/slot_pool.h"
 
 namespace troupe::actors {
 
-/// What a rank prepares for a future epoch while it computes: the stage of the new shape, or memory
-/// for any stage of a shape, and memory for incoming messages. The epoch then need not wait for the
-/// system to clear memory pages.
+/// What a rank prepares for a future configuration while it computes: the stage of the new shape,
+/// or memory for any stage of a shape, and memory for incoming messages. The configuration then
+/// need not wait for the system to clear memory pages.
 class WarmStage {
  public:
   /// The spec and the process's device outlive the object and the stages that it makes. `slots`
@@ -27,7 +27,8 @@ class WarmStage {
   WarmStage(const WarmStage&) = delete;
 
   /// Carries the order out on a thread of its own, then calls `answer` once. An error is not
-  /// reported here, because it comes again when the epoch begins. May be called from any thread.
+  /// reported here, because it comes again when the configuration begins. May be called from any
+  /// thread.
   void prepare(const WarmUp& order, const std::function<void()>& answer);
   /// Sets the part that the rank computes now; none while it has no part. The memory of its stage
   /// and edges is not prepared again.

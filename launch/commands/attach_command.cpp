@@ -59,8 +59,8 @@ int exit_code_of(const Ending& ending, const std::string& run) {
 }
 
 /// The end as an event. A reader that is behind gets no event any more when the run ends.
-json event_of(const Ending& ending, std::uint32_t epoch) {
-  return to_json(actors::RunEvent{.epoch = epoch,
+json event_of(const Ending& ending, std::uint32_t configuration) {
+  return to_json(actors::RunEvent{.configuration = configuration,
                                   .step = ending.outcome.step,
                                   .body = actors::RunEnded{.outcome = ending.outcome},
                                   .time = time_of(ending)});
@@ -72,7 +72,7 @@ int print_lines(const AttachOptions& options, Attachment& run,
                 const std::function<std::string(const json&)>& line_of) {
   SignalFd signals{SIGINT, SIGTERM, SIGHUP};
   bool tells_end = (parse_kinds(options.events) & actors::mask_of<actors::RunEnded>()).any();
-  auto epoch = static_cast<std::uint32_t>(integer_of(run.status(), "epoch"));
+  auto configuration = static_cast<std::uint32_t>(integer_of(run.status(), "configuration"));
   while (true) {
     std::array<pollfd, 2> ready{{{.fd = run.fd(), .events = POLLIN, .revents = 0},
                                  {.fd = signals.fd(), .events = POLLIN, .revents = 0}}};
@@ -82,11 +82,11 @@ int print_lines(const AttachOptions& options, Attachment& run,
     if (news.dropped > 0) print(line_of({{"kind", "dropped"}, {"dropped", news.dropped}}));
     for (const auto& event : news.events) {
       print(line_of(event));
-      epoch = static_cast<std::uint32_t>(integer_of(event, "epoch"));
+      configuration = static_cast<std::uint32_t>(integer_of(event, "configuration"));
       if (text_of(event, "kind") == "ended") tells_end = false;
     }
     if (!news.ended) continue;
-    if (tells_end) print(line_of(event_of(*news.ended, epoch)));
+    if (tells_end) print(line_of(event_of(*news.ended, configuration)));
     return exit_code_of(*news.ended, options.run);
   }
 }

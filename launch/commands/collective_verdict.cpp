@@ -19,24 +19,25 @@ std::string call_text(const json& record) {
 }
 
 bool is_same_place(const json& a, const json& b) {
-  return a.at("epoch") == b.at("epoch") && a.at("group") == b.at("group") &&
+  return a.at("configuration") == b.at("configuration") && a.at("group") == b.at("group") &&
          a.at("sequence") == b.at("sequence");
 }
 
-std::int64_t newest_epoch(const CollectiveRecords& records) {
+std::int64_t newest_configuration(const CollectiveRecords& records) {
   std::int64_t newest = -1;
   for (const auto& [rank, lines] : records)
-    for (const json& line : lines) newest = std::max(newest, line.at("epoch").get<std::int64_t>());
+    for (const json& line : lines)
+      newest = std::max(newest, line.at("configuration").get<std::int64_t>());
   return newest;
 }
 
 /// The first unfinished collective of each group, as the ranks that called it recorded it.
 std::map<std::string, std::vector<json>> first_unfinished(const CollectiveRecords& records,
-                                                          std::int64_t epoch) {
+                                                          std::int64_t configuration) {
   std::map<std::string, std::vector<json>> groups;
   for (const auto& [rank, lines] : records) {
     for (const json& line : lines) {
-      if (line.at("epoch") != epoch || !line.at("finished").is_null()) continue;
+      if (line.at("configuration") != configuration || !line.at("finished").is_null()) continue;
       auto& first = groups[line.at("group")];
       if (!first.empty() && line.at("sequence") < first.front().at("sequence")) first.clear();
       if (first.empty() || line.at("sequence") == first.front().at("sequence"))
@@ -64,8 +65,8 @@ std::string fault_of(int rank, const std::vector<json>& callers, const Collectiv
 
 std::vector<std::string> collective_verdict(const CollectiveRecords& records) {
   std::vector<std::string> lines;
-  const std::int64_t epoch = newest_epoch(records);
-  for (const auto& [group, callers] : first_unfinished(records, epoch)) {
+  const std::int64_t configuration = newest_configuration(records);
+  for (const auto& [group, callers] : first_unfinished(records, configuration)) {
     const json& first = callers.front();
     std::string ranks;
     std::set<int> missing;
@@ -73,10 +74,10 @@ std::vector<std::string> collective_verdict(const CollectiveRecords& records) {
       ranks += fmt::format("{}{}", ranks.empty() ? "" : ", ", caller.at("rank").get<int>());
       for (const json& rank : caller.at("missing")) missing.insert(rank.get<int>());
     }
-    lines.push_back(
-        fmt::format("epoch {}, group \"{}\": {}, number {}, did not end; called by {} {}", epoch,
-                    group, call_text(first), first.at("sequence").get<std::uint64_t>(),
-                    callers.size() == 1 ? "rank" : "ranks", ranks));
+    lines.push_back(fmt::format(
+        "configuration {}, group \"{}\": {}, number {}, did not end; called by {} {}",
+        configuration, group, call_text(first), first.at("sequence").get<std::uint64_t>(),
+        callers.size() == 1 ? "rank" : "ranks", ranks));
     for (const int rank : missing)
       if (const std::string fault = fault_of(rank, callers, records); !fault.empty())
         lines.push_back(fault);

@@ -47,9 +47,9 @@ std::string pace_line(const json& status) {
 
 /// The status as text. As in all commands, a run is named by its directory.
 std::string text_of(const json& status, const std::string& run) {
-  std::string out =
-      fmt::format("run {} is {}, step {}, epoch {}\n", run, status.at("state").get<std::string>(),
-                  status.at("step").get<std::int64_t>(), status.at("epoch").get<int>());
+  std::string out = fmt::format(
+      "run {} is {}, step {}, configuration {}\n", run, status.at("state").get<std::string>(),
+      status.at("step").get<std::int64_t>(), status.at("configuration").get<int>());
   out += pace_line(status);
   for (const json& p : status.value("progress", json::array())) {
     const auto done = p.at("done").get<std::int64_t>(), of = p.at("of").get<std::int64_t>();

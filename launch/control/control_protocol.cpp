@@ -112,7 +112,7 @@ nlohmann::json to_json(const actors::RunStatus& status, const std::string& run) 
           {"state", status.state},
           {"step", status.step},
           {"max_steps", status.max_steps},
-          {"epoch", status.epoch},
+          {"configuration", status.configuration},
           {"refused", status.refused},
           {"pipeline", to_json(status.pipeline)},
           {"progress", progress_of(status)},

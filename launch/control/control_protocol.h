@@ -64,9 +64,9 @@ inline constexpr const char* kCatchingUp = "catching up";
 
 /// A pipeline as {pp, dp, stage_of_chunk: [...], copies, microbatches}.
 nlohmann::json to_json(const actors::Pipeline& pipeline);
-/// A status as {run, state, step, max_steps, epoch, refused, pipeline, progress, resident_bytes,
-/// ranks: [{rank, replica, stage, shard, pid, host, state, waiting_for, resident_bytes,
-/// memory_bytes}]}.
+/// A status as {run, state, step, max_steps, configuration, refused, pipeline, progress,
+/// resident_bytes, ranks: [{rank, replica, stage, shard, pid, host, state, waiting_for,
+/// resident_bytes, memory_bytes}]}.
 nlohmann::json to_json(const actors::RunStatus& status, const std::string& run);
 
 }  // namespace troupe::launch

@@ -35,14 +35,14 @@ std::string EventFeed::next_frame(EventTexts& texts) {
   if (taken_.empty()) {
     auto batch = subscription_->take(kEventsPerFrame);
     taken_.assign(batch.events.begin(), batch.events.end());
-    untold_ += batch.dropped;
+    unreported_ += batch.dropped;
   }
   const std::string events = next_events(texts);
-  if (events.empty() && untold_ == 0) return "";
+  if (events.empty() && unreported_ == 0) return "";
   --credits_;
-  dropped_ += untold_;
-  const std::string text =
-      "{\"events\":[" + events + "],\"dropped\":" + std::to_string(std::exchange(untold_, 0)) + "}";
+  dropped_ += unreported_;
+  const std::string text = "{\"events\":[" + events +
+                           "],\"dropped\":" + std::to_string(std::exchange(unreported_, 0)) + "}";
   return to_frame(std::string_view(text));
 }
 
@@ -51,7 +51,7 @@ std::string EventFeed::next_events(EventTexts& texts) {
   while (!taken_.empty()) {
     const std::string& text = texts.of(*taken_.front());
     if (text.size() > kMaxFrameBytes)
-      ++untold_;
+      ++unreported_;
     else if (!events.empty() && events.size() + text.size() > kMaxFrameBytes)
       break;
     else

@@ -37,7 +37,7 @@ class EventFeed {
   std::string next_frame(EventTexts& texts);
   const std::string& who() const { return who_; }
   /// The number of events that were dropped because this reader was too slow.
-  std::uint64_t dropped() const { return dropped_ + untold_ + subscription_->take(0).dropped; }
+  std::uint64_t dropped() const { return dropped_ + unreported_ + subscription_->take(0).dropped; }
 
  private:
   /// Moves as many events from `taken_` as fit one frame into a list of texts.
@@ -48,7 +48,7 @@ class EventFeed {
   // Events taken from the queue and not yet sent.
   std::deque<std::shared_ptr<const actors::RunEvent>> taken_;
   std::uint64_t credits_ = 0;
-  std::uint64_t untold_ = 0;  // events dropped but not yet reported to the reader
+  std::uint64_t unreported_ = 0;  // events dropped but not yet reported to the reader
   std::uint64_t dropped_ = 0;
 };
 

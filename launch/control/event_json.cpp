@@ -230,7 +230,7 @@ json to_json(const RunEvent& event) {
   json out = std::visit([](const auto& body) { return body_of(body); }, event.body);
   out["time"] = event.time;
   out["kind"] = kind_name(event);
-  out["epoch"] = event.epoch;
+  out["configuration"] = event.configuration;
   out["step"] = event.step;
   if (event.rank >= 0) out["rank"] = event.rank;
   return out;

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "launch/control/request_fields.h"
 #include "tensor/error.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "launch/host/machine.h"
 #include "launch/manifest/manifest.h"
 

@@ -27,7 +27,7 @@ EventMask kept_kinds() {
 EventLog::EventLog(Hub& hub, const std::filesystem::path& path,
                    std::function<void(const std::string&)> print_error, stages::Claim claim)
     : path_(path),
-      complain_(std::move(print_error)),
+      print_error_(std::move(print_error)),
       claim_(std::move(claim)),
       file_(std::fopen(path.c_str(), "ae")),
       thread_(hub, "events.jsonl", kept_kinds(),
@@ -59,7 +59,7 @@ bool EventLog::append(const std::string& line) {
 
 void EventLog::missed(std::uint64_t lines, const std::string& why) {
   if (missing_ == 0)
-    complain_(fmt::format("{} misses events: {}; the run goes on", path_.string(), why));
+    print_error_(fmt::format("{} misses events: {}; the run goes on", path_.string(), why));
   missing_ += lines;
 }
 

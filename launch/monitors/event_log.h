@@ -30,7 +30,7 @@ class EventLog {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   const std::filesystem::path path_;
-  const std::function<void(const std::string&)> complain_;
+  const std::function<void(const std::string&)> print_error_;
   const stages::Claim claim_;
   std::unique_ptr<std::FILE, Close> file_;
   std::uint64_t missing_ = 0;  // lines lost since the last written one

@@ -7,7 +7,7 @@ namespace troupe::launch {
 
 void HistogramGatherer::add(const actors::RunEvent& event, const actors::ParametersSeen& seen) {
   Step& step = steps_[event.step];
-  if (step.epoch != event.epoch) step = {.epoch = event.epoch};
+  if (step.configuration != event.configuration) step = {.configuration = event.configuration};
   for (const auto& row : seen.rows) {
     Whole& whole = step.wholes[(row.is_gradient ? "gradients/" : "weights/") + row.tensor];
     whole.elements = row.whole;

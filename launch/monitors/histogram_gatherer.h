@@ -10,7 +10,8 @@
 namespace troupe::launch {
 
 /// Adds up the parts of histograms that the ranks have sent, until their step is committed. Parts
-/// of a step that was given up are forgotten when it is done again, which is in another epoch.
+/// of a step that was given up are forgotten when it is done again, which is in another
+/// configuration.
 class HistogramGatherer {
  public:
   struct Whole {
@@ -25,7 +26,7 @@ class HistogramGatherer {
 
  private:
   struct Step {
-    std::uint32_t epoch = 0;
+    std::uint32_t configuration = 0;
     std::map<std::string, Whole> wholes;
   };
   std::map<std::int64_t, Step> steps_;

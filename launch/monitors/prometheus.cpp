@@ -115,7 +115,7 @@ class PrometheusEndpoint::Metrics {
                                 "What happened beside steps, by kind of event.")) {}
 
   void apply(const RunEvent& event) {
-    epoch_.Set(event.epoch);
+    configuration_.Set(event.configuration);
     std::visit([&](const auto& body) { count(event, body); }, event.body);
   }
 
@@ -167,7 +167,8 @@ class PrometheusEndpoint::Metrics {
     count_kind(event);
   }
   void count(const RunEvent& event, const RankActivity& activity) {
-    if (event.epoch < members_of_) return;  // a late heartbeat from a rank of an earlier epoch
+    if (event.configuration < members_of_)
+      return;  // a late heartbeat from a rank of an earlier configuration
     const std::string rank = std::to_string(event.rank);
     resident_.of({{"rank", rank}}).Set(static_cast<double>(activity.resident_bytes));
     const auto allocated = to_json(activity.allocated);
@@ -185,7 +186,7 @@ class PrometheusEndpoint::Metrics {
   }
   void count(const RunEvent& event, const MembershipChanged& membership) {
     num_ranks_ = static_cast<double>(membership.ranks.size());
-    members_of_ = event.epoch;
+    members_of_ = event.configuration;
     const Pipeline& members = membership.pipeline;
     if (shape_ != std::tie(members.pp, members.dp, members.tp, membership.schedule)) clear();
     shape_ = {members.pp, members.dp, members.tp, membership.schedule};
@@ -214,7 +215,7 @@ class PrometheusEndpoint::Metrics {
 
   Registry& registry_;
   const PeakRate peak_;
-  std::uint32_t members_of_ = 0;  ///< epoch of the newest membership
+  std::uint32_t members_of_ = 0;  ///< configuration of the newest membership
   std::tuple<int, int, int, std::string> shape_;
   double num_ranks_ = 0;
   Gauge& loss_ = gauges(registry_, "troupe_train_loss", "Loss of the newest step.").Add({});
@@ -223,8 +224,9 @@ class PrometheusEndpoint::Metrics {
   Gauge& grad_norm_ =
       gauges(registry_, "troupe_train_grad_norm", "Gradient norm before clipping.").Add({});
   Gauge& lr_ = gauges(registry_, "troupe_train_learning_rate", "Learning rate.").Add({});
-  Gauge& epoch_ = gauges(registry_, "troupe_run_epoch", "Version of the cluster.").Add({});
-  Gauge& ranks_ = gauges(registry_, "troupe_run_ranks", "Ranks of the epoch.").Add({});
+  Gauge& configuration_ =
+      gauges(registry_, "troupe_run_configuration", "Version of the cluster.").Add({});
+  Gauge& ranks_ = gauges(registry_, "troupe_run_ranks", "Ranks of the configuration.").Add({});
   Counter& steps_ = counters(registry_, "troupe_train_steps_total", "Steps committed.").Add({});
   Counter& steps_again_ = counters(registry_, "troupe_train_steps_again_total",
                                    "Steps computed again after a recovery went back.")

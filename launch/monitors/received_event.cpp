@@ -220,7 +220,7 @@ std::optional<EventBody> body_of(const std::string& kind, const json& event) {
 std::optional<RunEvent> received_event(const json& event) {
   auto body = body_of(text_of(event, "kind"), event);
   if (!body) return std::nullopt;
-  return RunEvent{.epoch = static_cast<std::uint32_t>(integer_of(event, "epoch")),
+  return RunEvent{.configuration = static_cast<std::uint32_t>(integer_of(event, "configuration")),
                   .step = integer_of(event, "step"),
                   .rank = int_of(event, "rank", -1),
                   .body = *std::move(body),
@@ -231,7 +231,7 @@ RunStatus received_status(const json& status) {
   return {.state = text_of(status, "state"),
           .step = integer_of(status, "step"),
           .max_steps = integer_of(status, "max_steps"),
-          .epoch = static_cast<std::uint32_t>(integer_of(status, "epoch")),
+          .configuration = static_cast<std::uint32_t>(integer_of(status, "configuration")),
           .refused = count_of(status, "refused"),
           .pipeline = pipeline_of(status),
           .ranks = ranks_of(status),

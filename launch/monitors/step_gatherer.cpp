@@ -21,8 +21,8 @@ nlohmann::json to_json(const WholeStep& step, const std::vector<actors::RankStat
   return {{"step", step.step}, {"ranks", std::move(rows)}};
 }
 
-void StepGatherer::expect(std::uint32_t epoch, std::size_t num_ranks) {
-  epoch_ = epoch;
+void StepGatherer::expect(std::uint32_t configuration, std::size_t num_ranks) {
+  configuration_ = configuration;
   num_ranks_ = num_ranks;
   step_ = {};
   complete_.clear();
@@ -30,7 +30,7 @@ void StepGatherer::expect(std::uint32_t epoch, std::size_t num_ranks) {
 
 std::optional<WholeStep> StepGatherer::add(const actors::RunEvent& event,
                                            const actors::ActionsTraced& part) {
-  if (event.epoch != epoch_) return std::nullopt;
+  if (event.configuration != configuration_) return std::nullopt;
   if (left_out_ == kNextStep) left_out_ = event.step;
   if (event.step == left_out_) return std::nullopt;
   if (event.step != step_.step) {

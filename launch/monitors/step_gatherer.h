@@ -26,15 +26,15 @@ nlohmann::json to_json(const WholeStep& step, const std::vector<actors::RankStat
 /// another one replaces what has come.
 class StepGatherer {
  public:
-  /// An epoch has begun, with so many ranks; parts of another one do not count.
-  void expect(std::uint32_t epoch, std::size_t num_ranks);
+  /// A configuration has begun, with so many ranks; parts of another one do not count.
+  void expect(std::uint32_t configuration, std::size_t num_ranks);
   /// Adds a part. Returns the step when this was the last part of the last rank.
   std::optional<WholeStep> add(const actors::RunEvent& event, const actors::ActionsTraced& part);
   /// Parts were lost: the step of the next part that comes, which may lack some, is left out.
   void leave_out_open_step() { left_out_ = kNextStep; }
 
  private:
-  std::uint32_t epoch_ = 0;
+  std::uint32_t configuration_ = 0;
   std::size_t num_ranks_ = 0;
   WholeStep step_;
   std::set<int> complete_;  // ranks that have sent all their actions

@@ -39,7 +39,7 @@ void StepSampler::follow(const Subscription::Batch& batch) {
     if (!membership) continue;
     const std::lock_guard lock(mutex_);
     ranks_ = membership->ranks;
-    gatherer_.expect(event->epoch, ranks_.size());
+    gatherer_.expect(event->configuration, ranks_.size());
     taken_ = 0;
   }
   const bool wants = wants_a_step();

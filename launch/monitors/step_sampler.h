@@ -43,8 +43,8 @@ class StepSampler {
   const stages::Claim claim_;
   std::mutex mutex_;  // guards the members up to the threads
   StepGatherer gatherer_;
-  std::vector<actors::RankStatus> ranks_;  // of the newest epoch
-  int taken_ = 0;                          // steps taken of the newest epoch
+  std::vector<actors::RankStatus> ranks_;  // of the newest configuration
+  int taken_ = 0;                          // steps taken of the newest configuration
   std::chrono::steady_clock::time_point last_;
   std::optional<nlohmann::json> unwritten_;
   std::optional<actors::SubscriberThread> tracer_;  // used by thread_ alone

@@ -97,7 +97,7 @@ HistogramValues values_of(const ValueHistogram& histogram) {
 TensorBoard::TensorBoard(Hub& hub, const std::filesystem::path& folder,
                          std::function<void(const std::string&)> print_error)
     : folder_(folder),
-      complain_(std::move(print_error)),
+      print_error_(std::move(print_error)),
       thread_(
           hub, "tensorboard",
           all_events() & ~mask_of<RankActivity, DirectorActivity, ActionsTraced, TensorTapped>(),
@@ -119,8 +119,9 @@ void TensorBoard::consume(const Subscription::Batch& batch) {
   }
   if (!broken_ && file_ && std::fflush(file_.get()) == 0) return;
   broken_ = true;
-  complain_(fmt::format("{} cannot be written: {}; TensorBoard gets nothing more, the run goes on",
-                        path_.string(), std::strerror(errno)));
+  print_error_(
+      fmt::format("{} cannot be written: {}; TensorBoard gets nothing more, the run goes on",
+                  path_.string(), std::strerror(errno)));
 }
 
 void TensorBoard::write_histograms(const RunEvent& committed) {
@@ -133,8 +134,8 @@ void TensorBoard::write_histograms(const RunEvent& committed) {
       ++incomplete;
   }
   if (incomplete > 0)
-    complain_(fmt::format("TensorBoard lacks {} of step {}, as it is too slow for the run",
-                          schedules::counted(incomplete, "histogram"), step));
+    print_error_(fmt::format("TensorBoard lacks {} of step {}, as it is too slow for the run",
+                             schedules::counted(incomplete, "histogram"), step));
 }
 
 void TensorBoard::open() {

@@ -36,7 +36,7 @@ class TensorBoard {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   const std::filesystem::path folder_;
-  const std::function<void(const std::string&)> complain_;
+  const std::function<void(const std::string&)> print_error_;
   std::filesystem::path path_;
   std::unique_ptr<std::FILE, Close> file_;
   std::optional<std::int64_t> last_step_;

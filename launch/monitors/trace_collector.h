@@ -52,7 +52,7 @@ class TraceCollector {
                    double origin_s) const;
 
   const int num_steps_;
-  std::map<int, std::string> ranks_;  // names of the ranks of the newest epoch
+  std::map<int, std::string> ranks_;  // names of the ranks of the newest configuration
   std::map<std::int64_t, Step> open_;
   std::map<std::int64_t, Step> complete_;
 };

@@ -26,28 +26,29 @@ constexpr double kShortestBar = 0.2;
 constexpr std::ptrdiff_t kLeastGroup = 3;
 
 /// The longest recoveries and changes, in the order in which they are listed.
-std::vector<const Happening*> longest_of(const std::vector<Happening>& happenings) {
-  std::vector<const Happening*> changes;
-  for (const Happening& h : happenings)
+std::vector<const TimelineEntry*> longest_of(const std::vector<TimelineEntry>& timeline) {
+  std::vector<const TimelineEntry*> changes;
+  for (const TimelineEntry& h : timeline)
     if (h.has_phases()) changes.push_back(&h);
   if (changes.size() <= kMostBars) return changes;
   std::vector<double> stalls;
-  for (const Happening* h : changes) stalls.push_back(h->stall_s);
+  for (const TimelineEntry* h : changes) stalls.push_back(h->stall_s);
   std::ranges::nth_element(stalls, stalls.begin() + (kMostBars - 1), std::greater());
-  std::erase_if(changes,
-                [least = stalls[kMostBars - 1]](const Happening* h) { return h->stall_s < least; });
+  std::erase_if(changes, [least = stalls[kMostBars - 1]](const TimelineEntry* h) {
+    return h->stall_s < least;
+  });
   changes.resize(kMostBars);
   return changes;
 }
 
 /// The phases of the longest recoveries and changes, as bars. A long one hides no short one: the
 /// lengths of bars grow with the logarithm.
-std::string phase_bars(const std::vector<Happening>& happenings) {
-  const auto changes = longest_of(happenings);
+std::string phase_bars(const std::vector<TimelineEntry>& timeline) {
+  const auto changes = longest_of(timeline);
   if (changes.empty()) return "";
-  const auto [shortest, longest] = std::ranges::minmax(changes, {}, &Happening::stall_s);
+  const auto [shortest, longest] = std::ranges::minmax(changes, {}, &TimelineEntry::stall_s);
   const double decades = std::log(longest->stall_s / shortest->stall_s);
-  const auto length_of = [&](const Happening& h) {
+  const auto length_of = [&](const TimelineEntry& h) {
     if (!(decades > 0)) return 1.0;
     return kShortestBar + (1 - kShortestBar) * std::log(h.stall_s / shortest->stall_s) / decades;
   };
@@ -56,8 +57,8 @@ std::string phase_bars(const std::vector<Happening>& happenings) {
               .rows = {},
               .numbers = {0, 2}};
   std::string legend;
-  for (const Happening* change : changes) {
-    const Happening& h = *change;
+  for (const TimelineEntry* change : changes) {
+    const TimelineEntry& h = *change;
     if (legend.empty())
       for (std::size_t i = 0; i < h.phases.size(); ++i)
         legend += element("li", {}, swatch(i) + escaped(h.phases[i].name));
@@ -70,7 +71,7 @@ std::string phase_bars(const std::vector<Happening>& happenings) {
                                       h.stall_s / length_of(h))});
   }
   const auto all =
-      static_cast<std::size_t>(std::ranges::count_if(happenings, &Happening::has_phases));
+      static_cast<std::size_t>(std::ranges::count_if(timeline, &TimelineEntry::has_phases));
   std::string note;
   if (decades > 0)
     note = "The parts of a bar are shares of its stall; its length is by the logarithm.";
@@ -79,7 +80,7 @@ std::string phase_bars(const std::vector<Happening>& happenings) {
   return element("ul", {{"class", "legend"}}, legend) + draw_table(table) + paragraph(note);
 }
 
-bool goes_on(const Happening& h) {
+bool goes_on(const TimelineEntry& h) {
   return h.kind == "evaluation" || h.kind == "checkpoint";
 }
 
@@ -90,18 +91,18 @@ Table table_of(const LocalTime& local) {
           .numbers = {1, 3}};
 }
 
-std::vector<std::string> row_of(const Happening& h, const LocalTime& local) {
+std::vector<std::string> row_of(const TimelineEntry& h, const LocalTime& local) {
   return {local.date(h.time), std::to_string(h.step), escaped(h.title()),
           h.rank < 0 ? "" : std::to_string(h.rank), escaped(h.sentence())};
 }
 
 /// A row for evaluations and checkpoints that follow each other, with all of them folded into it.
-std::vector<std::string> group_row(std::span<const Happening> group, const LocalTime& local) {
+std::vector<std::string> group_row(std::span<const TimelineEntry> group, const LocalTime& local) {
   Table table = table_of(local);
   std::map<std::string, std::int64_t> numbers;
   std::map<std::string, std::string> newest;  // of each kind, by time
   double time = 0;
-  for (const Happening& h : group) {
+  for (const TimelineEntry& h : group) {
     table.rows.push_back(row_of(h, local));
     ++numbers[h.title()];
     if (std::string& text = newest[h.title()]; text.empty() || h.time >= time) text = h.sentence();
@@ -112,19 +113,19 @@ std::vector<std::string> group_row(std::span<const Happening> group, const Local
     counts += (counts.empty() ? "" : ", ") + schedules::counted(number, title);
     told += (told.empty() ? "" : "; ") + newest[title];
   }
-  const auto [first, last] = std::ranges::minmax(group, {}, &Happening::step);
+  const auto [first, last] = std::ranges::minmax(group, {}, &TimelineEntry::step);
   return {
       local.date(time), fmt::format("{} to {}", first.step, last.step), escaped(counts), "",
       element("details", {}, text_element("summary", {}, "newest: " + told) + draw_table(table))};
 }
 
-std::string list_of(const std::vector<Happening>& happenings) {
+std::string list_of(const std::vector<TimelineEntry>& timeline) {
   double newest = 0;
-  for (const Happening& h : happenings) newest = std::max(newest, h.time);
+  for (const TimelineEntry& h : timeline) newest = std::max(newest, h.time);
   const LocalTime local(newest);
   Table table = table_of(local);
-  for (auto at = happenings.begin(); at != happenings.end();) {
-    const auto end = std::find_if_not(at, happenings.end(), goes_on);
+  for (auto at = timeline.begin(); at != timeline.end();) {
+    const auto end = std::find_if_not(at, timeline.end(), goes_on);
     if (end - at >= kLeastGroup) {
       table.rows.push_back(group_row({at, end}, local));
       at = end;
@@ -138,11 +139,11 @@ std::string list_of(const std::vector<Happening>& happenings) {
 }  // namespace
 
 std::string events_section(const RunReport& run) {
-  return section("What happened", happenings_markup(run.history.happenings));
+  return section("What happened", timeline_markup(run.history.timeline));
 }
 
-std::string happenings_markup(const std::vector<Happening>& happenings) {
-  return phase_bars(happenings) + list_of(happenings);
+std::string timeline_markup(const std::vector<TimelineEntry>& timeline) {
+  return phase_bars(timeline) + list_of(timeline);
 }
 
 std::string checkpoints_section(const RunReport& run) {

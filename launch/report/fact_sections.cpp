@@ -27,10 +27,10 @@ double median_of(const std::vector<Point>& points) {
 /// How many workers were lost, and what that cost.
 Fact failures_of(const History& history) {
   const auto count = [&](const char* kind) {
-    return std::ranges::count(history.happenings, kind, &Happening::kind);
+    return std::ranges::count(history.timeline, kind, &TimelineEntry::kind);
   };
   double stall = 0;
-  for (const Happening& h : history.happenings)
+  for (const TimelineEntry& h : history.timeline)
     if (h.kind == "recovered") stall += h.stall_s;
   return {.name = "lost workers",
           .value = std::to_string(count("failure")),

@@ -87,7 +87,7 @@ void Historian::add(const json& event) {
   constexpr std::array kTold{"failure",        "went_back",  "recovered", "rescaled", "straggler",
                              "large_gradient", "not_finite", "note",      "ended"};
   if (std::ranges::find(kTold, kind) != kTold.end())
-    history_.happenings.push_back(happening_of(event));
+    history_.timeline.push_back(entry_of(event));
 }
 
 void Historian::begin_launch(double time) {
@@ -102,21 +102,22 @@ void Historian::break_off_recovery() {
   history_.recovering_since.reset();
 }
 
-/// A launcher counts its epochs from 1, so an epoch that is no higher than the one before it is of
-/// another launcher. Steps that a launcher computes again stay in the shape that they had first.
+/// A launcher counts its configurations from 1, so a configuration that is no higher than the one
+/// before it is of another launcher. Steps that a launcher computes again stay in the shape that
+/// they had first.
 void Historian::add_membership(const json& event, double time) {
-  const std::int64_t epoch = integer_of(event, "epoch");
+  const std::int64_t configuration = integer_of(event, "configuration");
   ShapeSpan shape = shape_of(event);
-  if (epoch <= epoch_ || history_.launches.empty()) {
+  if (configuration <= configuration_ || history_.launches.empty()) {
     if (!history_.launches.empty())
-      history_.happenings.push_back(
+      history_.timeline.push_back(
           {.kind = "launch",
            .time = time,
            .step = shape.after_step,
            .text = "resumed after step " + std::to_string(shape.after_step)});
     begin_launch(time);
   }
-  epoch_ = epoch;
+  configuration_ = configuration;
   shape.after_step = std::max(shape.after_step, reached_);
   // Steps after this one were dropped, because the run was resumed.
   std::erase_if(history_.shapes,
@@ -125,7 +126,7 @@ void Historian::add_membership(const json& event, double time) {
     history_.shapes.push_back(std::move(shape));
 }
 
-Happening happening_of(const json& event) {
+TimelineEntry entry_of(const json& event) {
   const std::string kind = text_of(event, "kind");
   return {.kind = kind,
           .time = seconds_of(event, "time"),
@@ -136,7 +137,7 @@ Happening happening_of(const json& event) {
           .stall_s = seconds_of(event, "stall_s")};
 }
 
-std::string Happening::title() const {
+std::string TimelineEntry::title() const {
   if (kind == "failure") return "worker lost";
   if (kind == "rescaled") return "changed";
   if (kind == "launch") return "resumed";
@@ -147,7 +148,7 @@ std::string Happening::title() const {
   return kind;
 }
 
-std::string Happening::sentence() const {
+std::string TimelineEntry::sentence() const {
   if (!has_phases()) return text;
   if (kind == "recovered") return "the run went on after " + span_text(stall_s);
   return fmt::format("{}; the run went on after {}", text, span_text(stall_s));

@@ -16,7 +16,7 @@ struct Phase {
 };
 
 /// Something that happened to a run, as people are told of it.
-struct Happening {
+struct TimelineEntry {
   std::string kind;  ///< kind of the event; "launch": a launcher went on with the run
   double time = 0;   ///< Unix seconds
   std::int64_t step = 0;
@@ -57,7 +57,7 @@ struct LaunchSpan {
 struct History {
   std::vector<LaunchSpan> launches;
   std::vector<ShapeSpan> shapes;
-  std::vector<Happening> happenings;  ///< in order of time
+  std::vector<TimelineEntry> timeline;  ///< in order of time
   std::vector<SavedCheckpoint> checkpoints;
   std::optional<double> recovering_since;  ///< Unix seconds; none: no recovery is under way
   double broken_off_s = 0;                 ///< recoveries that the end of a launch broke off
@@ -76,13 +76,13 @@ class Historian {
   void break_off_recovery();
 
   History history_;
-  std::int64_t epoch_ = 0;
+  std::int64_t configuration_ = 0;
   std::int64_t reached_ = 0;  // by the newest launch, when it went back to an older state
 };
 History history_of(const std::vector<nlohmann::json>& events);
 
 /// What a person is told of an event of any kind but steps.
-Happening happening_of(const nlohmann::json& event);
+TimelineEntry entry_of(const nlohmann::json& event);
 
 /// Reads events.jsonl. A line that is not whole is left out, and a file that cannot be opened has
 /// none.

@@ -18,7 +18,7 @@ std::vector<Strip> strips_of(const History& history, std::int64_t last_step) {
                             .to = std::min(to, last),
                             .text = history.shapes[i].text()});
   }
-  for (const Happening& h : history.happenings) {
+  for (const TimelineEntry& h : history.timeline) {
     if (h.kind == "note" || h.kind == "ended" || h.kind == "recovered") continue;
     Strip& strip = h.kind == "failure" ? failures : changes;
     strip.marks.push_back({.x = std::min(static_cast<double>(h.step), last),

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "actors/tuning/layout_choice.h"
 
 namespace troupe::launch {

@@ -72,9 +72,9 @@ json time_json(const RunReport& run) {
   return out;
 }
 
-json happenings_json(const History& history) {
+json timeline_json(const History& history) {
   json out = json::array();
-  for (const Happening& h : history.happenings) {
+  for (const TimelineEntry& h : history.timeline) {
     json row{{"kind", h.kind}, {"time", h.time}, {"step", h.step}, {"text", h.text}};
     if (h.rank >= 0) row["rank"] = h.rank;
     if (!h.phases.empty()) row["stall_s"] = h.stall_s;
@@ -156,7 +156,7 @@ json to_json(const RunReport& run) {
            {"exposed_s", exposed_s(run.metrics)},
            {"ranks", ranks_json(run.metrics)},
            {"shapes", shapes_json(run.history)},
-           {"events", happenings_json(run.history)},
+           {"events", timeline_json(run.history)},
            {"checkpoints", checkpoints_json(run.checkpoints)},
            {"repeat", run.repeated_by()},
            {"changed", run.manifest.texts("run.changed")}};

@@ -19,7 +19,7 @@ std::string machine_section(const RunReport& run);
 std::string repeat_section(const RunReport& run);
 
 /// Bars of the phases of recoveries and changes, and a table of what happened.
-std::string happenings_markup(const std::vector<Happening>& happenings);
+std::string timeline_markup(const std::vector<TimelineEntry>& timeline);
 
 /// A measured step and its prediction, with the difference in words, and an advice that follows
 /// from it.

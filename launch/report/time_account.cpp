@@ -12,11 +12,11 @@ double known(double seconds) {
   return std::isfinite(seconds) ? std::max(0.0, seconds) : 0;
 }
 
-bool is_recovery(const Happening& happening) {
-  return happening.kind == "recovered" && !happening.phases.empty();
+bool is_recovery(const TimelineEntry& entry) {
+  return entry.kind == "recovered" && !entry.phases.empty();
 }
-bool is_order(const Happening& happening) {
-  return happening.kind == "rescaled" && !happening.phases.empty();
+bool is_order(const TimelineEntry& entry) {
+  return entry.kind == "rescaled" && !entry.phases.empty();
 }
 
 double end_of(const LaunchSpan& launch, const History& history, double now) {
@@ -26,21 +26,21 @@ double end_of(const LaunchSpan& launch, const History& history, double now) {
 
 double recoveries_s(const History& history, double now) {
   double sum = history.broken_off_s;
-  for (const Happening& happening : history.happenings)
-    if (is_recovery(happening)) sum += known(happening.stall_s);
+  for (const TimelineEntry& entry : history.timeline)
+    if (is_recovery(entry)) sum += known(entry.stall_s);
   if (history.recovering_since)
     sum += known(end_of(history.launches.back(), history, now) - *history.recovering_since);
   return sum;
 }
 
 /// The part of an ordered change that is not within a recovery.
-double own_part_s(const Happening& order, const History& history) {
+double own_part_s(const TimelineEntry& order, const History& history) {
   const double begin = order.time - known(order.stall_s);
   double own = known(order.stall_s);
   const auto leave_out = [&](double from, double to) {
     own -= known(std::min(order.time, to) - std::max(begin, from));
   };
-  for (const Happening& other : history.happenings)
+  for (const TimelineEntry& other : history.timeline)
     if (is_recovery(other)) leave_out(other.time - other.stall_s, other.time);
   if (history.recovering_since) leave_out(*history.recovering_since, order.time);
   return known(own);
@@ -48,20 +48,20 @@ double own_part_s(const Happening& order, const History& history) {
 
 double orders_s(const History& history) {
   double sum = 0;
-  for (const Happening& happening : history.happenings)
-    if (is_order(happening)) sum += own_part_s(happening, history);
+  for (const TimelineEntry& entry : history.timeline)
+    if (is_order(entry)) sum += own_part_s(entry, history);
   return sum;
 }
 
 /// The first new steps after changes, without those that a resume has dropped.
 std::set<std::int64_t> first_steps(const History& history) {
   std::set<std::int64_t> steps;
-  for (const Happening& happening : history.happenings) {
-    if (happening.kind == "launch") steps.erase(steps.upper_bound(happening.step), steps.end());
+  for (const TimelineEntry& entry : history.timeline) {
+    if (entry.kind == "launch") steps.erase(steps.upper_bound(entry.step), steps.end());
     // An order within a recovery ends with a step that is computed again.
-    if (is_recovery(happening) ||
-        (is_order(happening) && own_part_s(happening, history) == known(happening.stall_s)))
-      steps.insert(happening.step);
+    if (is_recovery(entry) ||
+        (is_order(entry) && own_part_s(entry, history) == known(entry.stall_s)))
+      steps.insert(entry.step);
   }
   return steps;
 }

@@ -43,10 +43,10 @@ std::string EventLines::line_of(const RunEvent& event) {
                            step_times_.left_s(again->way.reached - report.step));
   }
   if (std::holds_alternative<MembershipChanged>(event.body)) step_times_.forget_earlier();
-  const Happening happening = happening_of(to_json(event));
-  return harmless(fmt::format("step {}  {}: {}{}", happening.step, happening.title(),
-                              happening.rank < 0 ? "" : fmt::format("rank {}, ", happening.rank),
-                              happening.sentence()));
+  const TimelineEntry entry = entry_of(to_json(event));
+  return harmless(fmt::format("step {}  {}: {}{}", entry.step, entry.title(),
+                              entry.rank < 0 ? "" : fmt::format("rank {}, ", entry.rank),
+                              entry.sentence()));
 }
 
 }  // namespace troupe::launch

@@ -24,36 +24,37 @@ Look look_of(const std::string& kind) {
 }
 
 /// What is shown, newest first.
-std::vector<const Happening*> shown(const RunNow& run, const std::string& filter) {
-  std::vector<const Happening*> all;
-  for (const auto* happenings : {&run.happenings, &run.routine})
-    for (const Happening& h : *happenings)
-      if (filter.empty() ? happenings == &run.happenings : h.kind == filter) all.push_back(&h);
-  std::ranges::stable_sort(all, std::greater(), &Happening::time);
+std::vector<const TimelineEntry*> shown(const RunNow& run, const std::string& filter) {
+  std::vector<const TimelineEntry*> all;
+  for (const auto* timeline : {&run.timeline, &run.routine})
+    for (const TimelineEntry& h : *timeline)
+      if (filter.empty() ? timeline == &run.timeline : h.kind == filter) all.push_back(&h);
+  std::ranges::stable_sort(all, std::greater(), &TimelineEntry::time);
   return all;
 }
 
 /// What happened, with its rank if that is not what it begins with.
-std::string told(const Happening& event) {
+std::string told(const TimelineEntry& event) {
   const std::string rank = fmt::format("rank {}", event.rank), text = event.sentence();
   return event.rank < 0 || text.starts_with(rank + " ") ? text : rank + ": " + text;
 }
 
 /// The lines of the events, of which each may have several.
 struct Line {
-  const Happening* event = nullptr;  ///< null: the line before goes on
+  const TimelineEntry* event = nullptr;  ///< null: the line before goes on
   std::string text;
 };
 
-std::vector<Line> lines_of(const std::vector<const Happening*>& events, int columns, bool wraps) {
+std::vector<Line> lines_of(const std::vector<const TimelineEntry*>& events, int columns,
+                           bool wraps) {
   std::vector<Line> lines;
-  for (const Happening* event : events) {
+  for (const TimelineEntry* event : events) {
     const std::string text = told(*event);
     if (!wraps || columns_of(text) <= columns) {
       lines.push_back({event, cut(text, columns)});
       continue;
     }
-    const Happening* beginning = event;
+    const TimelineEntry* beginning = event;
     for (std::string& part : wrapped(text, columns))
       lines.push_back({std::exchange(beginning, nullptr), std::move(part)});
   }
@@ -64,8 +65,8 @@ std::vector<Line> lines_of(const std::vector<const Happening*>& events, int colu
 
 std::vector<std::string> kinds_of_events(const RunNow& run) {
   std::vector<std::string> kinds;
-  for (const auto* happenings : {&run.happenings, &run.routine})
-    for (const Happening& h : *happenings)
+  for (const auto* timeline : {&run.timeline, &run.routine})
+    for (const TimelineEntry& h : *timeline)
       if (std::ranges::find(kinds, h.kind) == kinds.end()) kinds.push_back(h.kind);
   return kinds;
 }
@@ -73,7 +74,8 @@ std::vector<std::string> kinds_of_events(const RunNow& run) {
 int draw_events(const Canvas& canvas, const RunNow& run, const std::string& filter,
                 const PaneView& view) {
   const auto events = shown(run, filter);
-  const std::string what = filter.empty() ? "all" : Happening{.kind = filter, .text = ""}.title();
+  const std::string what =
+      filter.empty() ? "all" : TimelineEntry{.kind = filter, .text = ""}.title();
   const bool timed = canvas.width() >= kTimedColumns;
   const LocalTime local(events.empty() ? run.time : events.front()->time);
   Canvas inner = titled(

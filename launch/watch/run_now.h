@@ -65,9 +65,9 @@ struct RunNow {
   std::vector<SourceNow> sources;  ///< in the manifest's order; none without a mixture
   TimeSums sums;                   ///< over all steps
   History history;
-  std::deque<Happening>
-      happenings;                 ///< the newest of each kind, with those that History leaves out
-  std::deque<Happening> routine;  ///< the newest signs of life, and comings and goings
+  std::deque<TimelineEntry>
+      timeline;  ///< the newest of each kind, with those that History leaves out
+  std::deque<TimelineEntry> routine;  ///< the newest signs of life, and comings and goings
   std::vector<RankNow> ranks;
   std::vector<EdgeNow> edges;
   std::optional<StepPicture> picture;  ///< a step that was recorded while somebody looked

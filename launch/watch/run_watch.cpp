@@ -29,13 +29,13 @@ void add_source(RunNow& now, const std::string& name, double tokens, std::vector
   for (const Point& loss : losses) source->loss.add(loss);
 }
 
-/// Adds a happening to those of all kinds, and drops the oldest one of its kind if they are too
+/// Adds a entry to those of all kinds, and drops the oldest one of its kind if they are too
 /// many.
-void add_limited(std::deque<Happening>& happenings, Happening happening, std::size_t most) {
-  const std::string kind = happening.kind;
-  happenings.push_back(std::move(happening));
-  if (std::ranges::count(happenings, kind, &Happening::kind) > static_cast<std::ptrdiff_t>(most))
-    happenings.erase(std::ranges::find(happenings, kind, &Happening::kind));
+void add_limited(std::deque<TimelineEntry>& timeline, TimelineEntry entry, std::size_t most) {
+  const std::string kind = entry.kind;
+  timeline.push_back(std::move(entry));
+  if (std::ranges::count(timeline, kind, &TimelineEntry::kind) > static_cast<std::ptrdiff_t>(most))
+    timeline.erase(std::ranges::find(timeline, kind, &TimelineEntry::kind));
 }
 
 /// What tells an event from all others of a run.
@@ -59,7 +59,7 @@ RunWatch::RunWatch(const WatchedRun& run) : peak_(run.peak) {
   now_.evaluations = run.past_steps.evaluations;
   for (const json& event : run.past_events) {
     historian_.add(event);
-    add_happening(event);
+    add_entry(event);
   }
   now_.sums = time_sums(run.past_steps, historian_.history());
   if (run.past_step.is_object()) recorded_ = run.past_step;
@@ -80,7 +80,7 @@ void RunWatch::begin(const RunStatus& status, double left_s) {
   }
   now_.catch_up = status.catch_up;
   if (status.catch_up) now_.at = status.step;
-  add_members(status.epoch, status.ranks);
+  add_members(status.configuration, status.ranks);
 }
 
 void RunWatch::end(const Outcome& outcome) {
@@ -109,20 +109,20 @@ void RunWatch::apply(const RunEvent& event) {
   if (const auto* again = std::get_if<StepAgain>(&event.body))
     return add_step_again(again->report, fields);
   if (const auto* membership = std::get_if<MembershipChanged>(&event.body))
-    add_members(event.epoch, membership->ranks);
+    add_members(event.configuration, membership->ranks);
   if (past_.contains(identity_of(fields))) return;
   if (const auto* evaluation = std::get_if<EvaluationDone>(&event.body))
     add_evaluation({.step = event.step, .loss = evaluation->loss, .sets = evaluation->sets});
   if (!std::holds_alternative<DirectorActivity>(event.body)) historian_.add(fields);
-  add_happening(fields);
+  add_entry(fields);
 }
 
-void RunWatch::add_happening(const json& event) {
-  Happening happening = happening_of(event);
-  if (is_routine(happening.kind))
-    add_limited(now_.routine, std::move(happening), kMostRoutine);
+void RunWatch::add_entry(const json& event) {
+  TimelineEntry entry = entry_of(event);
+  if (is_routine(entry.kind))
+    add_limited(now_.routine, std::move(entry), kMostRoutine);
   else
-    add_limited(now_.happenings, std::move(happening), kMostHappenings);
+    add_limited(now_.timeline, std::move(entry), kMostTimelineEntries);
 }
 
 void RunWatch::add_step(const StepReport& report, const json& event) {
@@ -180,9 +180,9 @@ void RunWatch::add_evaluation(const EvaluationRow& row) {
     now_.evaluations.push_back(row);
 }
 
-void RunWatch::add_members(std::uint32_t epoch, const std::vector<RankStatus>& ranks) {
+void RunWatch::add_members(std::uint32_t configuration, const std::vector<RankStatus>& ranks) {
   members_ = ranks;
-  gatherer_.expect(epoch, members_.size());
+  gatherer_.expect(configuration, members_.size());
   step_times_.forget_earlier();
   now_.ranks.clear();
   now_.edges.clear();

@@ -38,7 +38,7 @@ struct WatchedRun {
 class RunWatch {
  public:
   /// Limits for each kind, so that no kind pushes out another.
-  static constexpr std::size_t kMostHappenings = 1000;
+  static constexpr std::size_t kMostTimelineEntries = 1000;
   static constexpr std::size_t kMostRoutine = 50;
   /// The bubble is a mean over so many of the newest recorded steps.
   static constexpr std::size_t kMostBubbles = 16;
@@ -67,8 +67,8 @@ class RunWatch {
   StepRow take_up(const actors::StepReport& report, const nlohmann::json& event);
   void add_activity(int rank, const actors::RankActivity& activity);
   void add_evaluation(const EvaluationRow& row);
-  void add_members(std::uint32_t epoch, const std::vector<actors::RankStatus>& ranks);
-  void add_happening(const nlohmann::json& event);
+  void add_members(std::uint32_t configuration, const std::vector<actors::RankStatus>& ranks);
+  void add_entry(const nlohmann::json& event);
   void follow_state(const actors::RunEvent& event);
   std::optional<double> usual_bubble(const StepPicture& picture);
 

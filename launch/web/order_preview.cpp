@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/placement.h"
 #include "launch/manifest/reshape.h"

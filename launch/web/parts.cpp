@@ -144,10 +144,10 @@ std::string time_part(const RunNow& run) {
 
 /// The newest events first.
 std::string events_part(const RunNow& run, bool routine) {
-  std::vector<Happening> all(run.happenings.begin(), run.happenings.end());
+  std::vector<TimelineEntry> all(run.timeline.begin(), run.timeline.end());
   if (routine) all.insert(all.end(), run.routine.begin(), run.routine.end());
-  std::ranges::stable_sort(all, std::greater(), &Happening::time);
-  return happenings_markup(all);
+  std::ranges::stable_sort(all, std::greater(), &TimelineEntry::time);
+  return timeline_markup(all);
 }
 
 }  // namespace

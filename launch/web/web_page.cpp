@@ -79,7 +79,7 @@ void reply(mg_connection* connection, const char* status, const char* type,
 
 /// The body of a request; of one that is longer than any order, the beginning.
 std::string body_of(mg_connection* connection) {
-  std::string body(OrderDesk::kMostBytes, '\0');
+  std::string body(CommandHandler::kMostBytes, '\0');
   std::size_t size = 0;
   for (int got = 1; size < body.size() && got > 0; size += static_cast<std::size_t>(got))
     if (got = mg_read(connection, body.data() + size, body.size() - size); got < 0) break;
@@ -96,7 +96,7 @@ class WebPage::Handler : public CivetHandler {
   struct Answers {
     RunWatch& watch;
     StateReplies& replies;
-    OrderDesk& orders;
+    CommandHandler& orders;
     Tracer& tracer;
     std::string page;
   };
@@ -162,7 +162,7 @@ struct WebPage::Parts {
   HostNames hosts;
   RunWatch watch;
   StateReplies replies;
-  OrderDesk orders;
+  CommandHandler orders;
   Tracer tracer;
   Handler handler;
   std::optional<CivetServer> server;

@@ -7,7 +7,7 @@
 #include "actors/monitors/hub.h"
 #include "launch/manifest/http_address.h"
 #include "launch/watch/run_watch.h"
-#include "launch/web/order_desk.h"
+#include "launch/web/command_handler.h"
 
 namespace troupe::launch {
 

@@ -168,9 +168,9 @@ void give_scratch(const Layers& layers, const Scratch& scratch) {
   layers.block.set_attention_scratch(scratch.attention);
   layers.block.set_product_scratch(scratch.products);
   if (scratch.attention_again)
-    layers.block_again->set_attention_scratch({.forward = scratch.attention_again});
-  if (layers.block_again)
-    layers.block_again->set_product_scratch({.forward = scratch.products.backward});
+    layers.recompute_block->set_attention_scratch({.forward = scratch.attention_again});
+  if (layers.recompute_block)
+    layers.recompute_block->set_product_scratch({.forward = scratch.products.backward});
   if (layers.head) layers.head->set_product_scratch(scratch.products);
 }
 

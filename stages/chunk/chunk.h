@@ -33,7 +33,7 @@ class Chunk {
   /// Sets the gradient of each weight that had none since begin_step() to zero. Not called if
   /// gradients are divided, because every microbatch's is the first one then.
   void complete_gradients();
-  std::span<const NodeEnd> nodes(Pass pass) const { return row(pass).ends; }
+  std::span<const NodeEffects> nodes(Pass pass) const { return row(pass).ends; }
   const tensor::Work* awaited(Pass pass, int slot, int node) const;
   /// `loss_scale` multiplies the gradients that start from this microbatch's loss.
   void forward_node(const ForwardCall& call, int node, float loss_scale);
@@ -74,7 +74,7 @@ class Chunk {
 
   ChunkLayers layers_;
   std::array<NodeRow, 4> rows_;           // by pass
-  std::deque<std::vector<int>> numbers_;  // lists of NodeEnd, of rows_
+  std::deque<std::vector<int>> numbers_;  // lists of NodeEffects, of rows_
   ChunkActivations activations_;
   std::vector<int> unit_of_block_;  // bucket of each block's weights
   int unit_of_head_ = -1;           // and of the head's matrix

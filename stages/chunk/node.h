@@ -35,7 +35,7 @@ struct Node {
   Kind kind = Kind::forward;
   Run run{};
   bool again = false;  ///< a part of a forward in a backward, which computes it again
-  bool brief = false;  ///< NodeEnd::brief
+  bool brief = false;  ///< NodeEffects::brief
   /// Which halves of a backward have the node. What both read is gathered twice, because no pass
   /// keeps it for a later one.
   bool with_input_gradients = false, with_weight_gradients = false;
@@ -58,7 +58,7 @@ struct Node {
 /// The nodes of one pass through a chunk in the order in which they run, and what ends with each.
 struct NodeRow {
   std::vector<Node> nodes;
-  std::vector<NodeEnd> ends;
+  std::vector<NodeEffects> ends;
 };
 
 /// Collects the nodes of a pass. Each function adds one and returns it, so that the caller can say

@@ -20,7 +20,7 @@ struct Place {
   bool again = false;
 
   const Sublayer& layer() const {
-    return (again ? *chunk->layers->block_again : chunk->layers->block)[branch];
+    return (again ? *chunk->layers->recompute_block : chunk->layers->block)[branch];
   }
   const SublayerWeights& weights() const { return chunk->blocks[block][branch]; }
   const SublayerWeights& backward_weights() const { return chunk->backward_blocks[block][branch]; }

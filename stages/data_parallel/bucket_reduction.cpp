@@ -85,7 +85,7 @@ BucketReduction::BucketReduction(const DataParallelSpec& spec, Stage& stage, Gra
   }
   for (auto& event : slot_is_free_) event = device.make_event();
   for (int chunk = 0; chunk < stage.num_chunks(); ++chunk)
-    for (const NodeEnd& node : stage.nodes(chunk, Pass::weight_gradient)) {
+    for (const NodeEffects& node : stage.nodes(chunk, Pass::weight_gradient)) {
       for (const int b : node.adds_to) ++adders_[static_cast<std::size_t>(b)];
       if (is_divided_) continue;
       for (const int i : node.gradients) ++adders_[bucket_of_[static_cast<std::size_t>(i)]];
@@ -127,7 +127,7 @@ void BucketReduction::begin_step() {
 /// same on all replicas and shards. Of whole gradients, those of a mirrored rank, which runs
 /// another plan, all begin at the end. So does the bucket with a tied matrix whose other use
 /// another stage has: it would keep those behind it waiting until that stage is as far.
-void BucketReduction::added(const NodeEnd& node, Microbatch microbatch, tensor::Event& ran) {
+void BucketReduction::added(const NodeEffects& node, Microbatch microbatch, tensor::Event& ran) {
   const std::size_t before = ready_.size();
   if (is_divided_) {
     for (const int b : node.adds_to) {
@@ -207,7 +207,7 @@ void BucketReduction::complete_slices() {
 
 /// What must end before the node has the memory for its gradients; null: nothing. Without overlap,
 /// what is under way keeps every node waiting.
-const BucketReduction::UnderWay* BucketReduction::blocking(const NodeEnd& node) {
+const BucketReduction::UnderWay* BucketReduction::blocking(const NodeEffects& node) {
   if (!is_divided_ || ended_ == ready_.size()) return nullptr;
   if (!spec_.overlaps) return &under_way(ended_);
   for (const int b : node.adds_to) {
@@ -217,14 +217,14 @@ const BucketReduction::UnderWay* BucketReduction::blocking(const NodeEnd& node) 
   return nullptr;
 }
 
-const tensor::Work* BucketReduction::awaited(const NodeEnd& node) {
+const tensor::Work* BucketReduction::awaited(const NodeEffects& node) {
   if (!blocking(node)) return nullptr;
   progress();
   const UnderWay* const oldest = blocking(node);
   return oldest ? oldest->work.get() : nullptr;
 }
 
-double BucketReduction::open(const NodeEnd& node) {
+double BucketReduction::open(const NodeEffects& node) {
   double waited_s = 0;
   while (blocking(node)) {
     progress();

@@ -33,12 +33,12 @@ class BucketReduction {
     return static_cast<std::int64_t>(wire_.bytes()) + checks_.allocated();
   }
   void begin_step();
-  void added(const NodeEnd& node, Microbatch microbatch, tensor::Event& ran);
+  void added(const NodeEffects& node, Microbatch microbatch, tensor::Event& ran);
   void progress();
   void finish();
   /// NodeGate's, of nodes that add to divided gradients.
-  const tensor::Work* awaited(const NodeEnd& node);
-  double open(const NodeEnd& node);
+  const tensor::Work* awaited(const NodeEffects& node);
+  double open(const NodeEffects& node);
 
   std::span<const SharedBucket> buckets() const { return buckets_; }
   const std::string& not_finite() const { return checks_.not_finite(); }
@@ -94,7 +94,7 @@ class BucketReduction {
   void begin(UnderWay& now, CollectiveReport* report, const tensor::Tensor& x);
   void add_to_kept(std::size_t bucket);
   double wait_for(UnderWay& oldest);
-  const UnderWay* blocking(const NodeEnd& node);
+  const UnderWay* blocking(const NodeEffects& node);
 
   const DataParallelSpec spec_;
   Stage& stage_;

@@ -41,7 +41,8 @@ struct DataParallelSpec {
   bool checks_finite = false;  ///< looks for gradients that are not finite before they are added
   /// Buckets whose norm is above it, before they are added, are reported; 0: none.
   double large_norm = 0;
-  /// Whether replicas whose weights differ when an epoch begins are made equal; else the run ends.
+  /// Whether replicas whose weights differ when a configuration begins are made equal; else the run
+  /// ends.
   bool repairs = false;
   bool checks() const { return checks_finite || large_norm > 0; }
   bool divides_gradients() const {
@@ -127,10 +128,10 @@ class DataParallel : public NodeGate {
   /// evaluation. Without divided weights nothing depends on it. `order` outlives its use here.
   virtual void expect(const UnitOrder& order) = 0;
   /// Says that the node which was queued last, and at whose end `ran` is marked, adds to gradients
-  /// (NodeEnd). For an earlier microbatch that starts nothing (others call it no_sync), unless
+  /// (NodeEffects). For an earlier microbatch that starts nothing (others call it no_sync), unless
   /// gradients are divided. For the last one it starts the reduction of each bucket that lacked
   /// nothing else.
-  virtual void added(const NodeEnd& node, Microbatch microbatch, tensor::Event& ran) = 0;
+  virtual void added(const NodeEffects& node, Microbatch microbatch, tensor::Event& ran) = 0;
   /// Goes on with reductions under way. Called now and then; never waits for another rank.
   virtual void progress() = 0;
   /// Starts the reductions of what is left, and blocks until the gradients of the slices that this

@@ -24,8 +24,8 @@ class GatheredWeights final : public WeightExchange {
   void share() override;
   void complete() override;
   void progress() override {}
-  const tensor::Work* awaited(Pass, const NodeEnd&) override { return nullptr; }
-  double open(Pass, const NodeEnd&) override { return 0; }
+  const tensor::Work* awaited(Pass, const NodeEffects&) override { return nullptr; }
+  double open(Pass, const NodeEffects&) override { return 0; }
 
  private:
   Stage& stage_;

@@ -44,7 +44,7 @@ void StageReplicas::expect(const UnitOrder& order) {
   if (weights_) weights_->expect(order);
 }
 
-void StageReplicas::added(const NodeEnd& node, Microbatch microbatch, tensor::Event& ran) {
+void StageReplicas::added(const NodeEffects& node, Microbatch microbatch, tensor::Event& ran) {
   gradients_.added(node, microbatch, ran);
 }
 
@@ -65,12 +65,12 @@ void StageReplicas::complete_weights() {
   if (weights_) weights_->complete();
 }
 
-const tensor::Work* StageReplicas::awaited(Pass pass, const NodeEnd& node) {
+const tensor::Work* StageReplicas::awaited(Pass pass, const NodeEffects& node) {
   if (const tensor::Work* const work = gradients_.awaited(node)) return work;
   return weights_ ? weights_->awaited(pass, node) : nullptr;
 }
 
-double StageReplicas::open(Pass pass, const NodeEnd& node) {
+double StageReplicas::open(Pass pass, const NodeEffects& node) {
   const double waited_s = gradients_.open(node);
   return waited_s + (weights_ ? weights_->open(pass, node) : 0);
 }

@@ -23,15 +23,15 @@ class StageReplicas final : public DataParallel {
   }
   void begin_step() override;
   void expect(const UnitOrder& order) override;
-  void added(const NodeEnd& node, Microbatch microbatch, tensor::Event& ran) override;
+  void added(const NodeEffects& node, Microbatch microbatch, tensor::Event& ran) override;
   void progress() override;
   void finish() override { gradients_.finish(); }
   void squared_norms(std::span<double> out) override;
   void apply(const tensor::AdamWStep& step) override { stage_.apply(step); }
   void share_weights() override;
   void complete_weights() override;
-  const tensor::Work* awaited(Pass pass, const NodeEnd& node) override;
-  double open(Pass pass, const NodeEnd& node) override;
+  const tensor::Work* awaited(Pass pass, const NodeEffects& node) override;
+  double open(Pass pass, const NodeEffects& node) override;
 
   std::span<const CollectiveReport> collectives() const override { return log_.rows(); }
   std::span<const CollectiveSpan> spans() const override { return log_.spans(); }

@@ -18,7 +18,8 @@ struct PlannedCollectives {
 };
 
 /// The buckets whose weights the nodes of a pass read, as Stage::nodes() of that stage would say
-/// (NodeEnd::reads), node by node; empty lists where a node reads none, or weights are not divided.
+/// (NodeEffects::reads), node by node; empty lists where a node reads none, or weights are not
+/// divided.
 std::vector<std::vector<int>> reads_of(const StageSpec& stage, int chunk, Pass pass);
 
 /// The units of divided weights that a rank gathers in a step, in the order of each pass:

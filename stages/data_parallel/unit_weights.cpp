@@ -131,7 +131,7 @@ void UnitWeights::take_time(Slot& slot) {
   slot.gather.reset();
 }
 
-const tensor::Work* UnitWeights::awaited(Pass pass, const NodeEnd& node) {
+const tensor::Work* UnitWeights::awaited(Pass pass, const NodeEffects& node) {
   if (node.reads.empty()) return nullptr;
   Lane& lane = lane_of(pass);
   if (fills(pass)) advance(lane, node.reads);
@@ -142,7 +142,7 @@ const tensor::Work* UnitWeights::awaited(Pass pass, const NodeEnd& node) {
   return nullptr;
 }
 
-double UnitWeights::open(Pass pass, const NodeEnd& node) {
+double UnitWeights::open(Pass pass, const NodeEffects& node) {
   double waited_s = 0;
   if (node.reads.empty()) return waited_s;
   Lane& lane = lane_of(pass);

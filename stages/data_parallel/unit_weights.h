@@ -30,8 +30,8 @@ class UnitWeights final : public WeightExchange {
   void share() override { is_stale_ = true; }
   void complete() override {}
   void progress() override;
-  const tensor::Work* awaited(Pass pass, const NodeEnd& node) override;
-  double open(Pass pass, const NodeEnd& node) override;
+  const tensor::Work* awaited(Pass pass, const NodeEffects& node) override;
+  double open(Pass pass, const NodeEffects& node) override;
 
  private:
   static constexpr std::ptrdiff_t kNotUsed = -1;

@@ -15,8 +15,8 @@ class WeightExchange {
   virtual void share() = 0;
   virtual void complete() = 0;
   virtual void progress() = 0;
-  virtual const tensor::Work* awaited(Pass pass, const NodeEnd& node) = 0;
-  virtual double open(Pass pass, const NodeEnd& node) = 0;
+  virtual const tensor::Work* awaited(Pass pass, const NodeEffects& node) = 0;
+  virtual double open(Pass pass, const NodeEffects& node) = 0;
 };
 
 }  // namespace troupe::stages

@@ -16,7 +16,7 @@ struct Layers {
   DecoderBlock block;
   /// Its forwards belong to backwards, which compute again with it: they run on the backward's
   /// stream, group and scratch. Null if nothing is computed again.
-  std::unique_ptr<DecoderBlock> block_again;
+  std::unique_ptr<DecoderBlock> recompute_block;
   std::unique_ptr<HeadLoss> head;  ///< null if no chunk has the head
   LayerDropout dropout;
   tensor::Ops* ops;  ///< for chunks that copy their input, and slices of edges

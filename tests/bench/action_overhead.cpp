@@ -1,4 +1,4 @@
-// Measures what an action costs beyond its computation: the interpreter, the mailbox and the data
+// Measures what an action costs beyond its computation: the interpreter, the inbox and the data
 // feed.
 //
 //   action_overhead STEPS
@@ -49,7 +49,7 @@ double us_per_action(int steps) {
   const std::int64_t tokens = spec.batch.micro * spec.batch.seq_len;
   test::NullStage stage(spec.schedule.chunks, {tokens, spec.model.hidden_size});
   const auto node = transport::UcxNode::create({.environment = transport::prepare_ucx()});
-  node->channel().open({.run = 1, .epoch = 1, .rank = 0, .edges = part.edges});
+  node->channel().open({.run = 1, .configuration = 1, .rank = 0, .edges = part.edges});
   actors::PlanRunner runner(
       stage, node->channel(), stage.device(), actors::compile(part, part.actions),
       {.feed = &feed, .rows = {.capacity = tokens}, .num_microbatches = spec.num_microbatches()});

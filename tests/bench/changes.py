@@ -30,7 +30,7 @@ def strike(bench, run, rng):
     event = run.next_event("recovered", seen)
     # The newest state that survived may be that of the step before, so count the steps that were computed after the
     # kill.
-    began = next(e for e in run.events("membership") if e["epoch"] == event["epoch"])
+    began = next(e for e in run.events("membership") if e["configuration"] == event["configuration"])
     computed = event["step"] - began["step"]
     bench.record("step, s", usual)
     bench.record("steps computed again", computed - 1)

@@ -67,7 +67,7 @@ std::unique_ptr<UcxNode> join(Side& side, int rank, std::int64_t elements, UcxOp
   node->connect(1 - rank, 1, side.exchange(node->address()));
   const tensor::Shape shape{elements};
   node->channel().open({.run = 1,
-                        .epoch = 1,
+                        .configuration = 1,
                         .rank = rank,
                         .edges = {{.from = 0, .to = 1, .chunk = 1, .shape = shape, .slots = kSlots},
                                   {.from = 1,

@@ -81,14 +81,15 @@ class RankUnderTest {
       stage_ = stages::make_transformer_stage(part.stage, *device_);
       stages::initialize(*stage_, spec_.model, 1, 1);
     } else if (mode == "shards") {
-      make_shard(order["epoch"], rank, static_cast<int>(part.chunks.size()), node);
+      make_shard(order["configuration"], rank, static_cast<int>(part.chunks.size()), node);
     } else {
       const double share = kForward_s / (assembly.plan.num_chunks() / spec_.mesh.pp);
       stage_ = std::make_unique<WaitStage>(static_cast<int>(part.chunks.size()),
                                            tensor::Shape{1, spec_.model.hidden_size},
                                            WaitStage::Times{share, share, share});
     }
-    node.channel().open({.run = 1, .epoch = order["epoch"], .rank = rank, .edges = part.edges});
+    node.channel().open(
+        {.run = 1, .configuration = order["configuration"], .rank = rank, .edges = part.edges});
     if (mode.starts_with("slow"))
       slow_.emplace(node.channel(), std::chrono::microseconds(static_cast<int>(kForward_s * 1e5)),
                     mode == "slow-sends");
@@ -120,12 +121,12 @@ class RankUnderTest {
   }
 
  private:
-  void make_shard(std::uint32_t epoch, int rank, int chunks, transport::UcxNode& node) {
+  void make_shard(std::uint32_t configuration, int rank, int chunks, transport::UcxNode& node) {
     const double share = kShardForward_s / chunks;
     const int layers = kLayers / chunks;
     const auto tenth = std::chrono::duration<double>(share / (2 * layers) / 10);
     other_ = std::make_unique<LateShard>(
-        node, rank, epoch, std::chrono::duration_cast<LateShard::Clock::duration>(tenth));
+        node, rank, configuration, std::chrono::duration_cast<LateShard::Clock::duration>(tenth));
     stage_ = std::make_unique<WaitShard>(chunks, layers, tensor::Shape{1, spec_.model.hidden_size},
                                          WaitStage::Times{share, share, share}, *other_);
   }
@@ -246,7 +247,7 @@ json medians(const std::vector<Step>& steps, const schedules::Plan& plan) {
 void run(const std::string& mode, int ranks, int microbatches, int steps,
          const std::vector<std::string>& kinds) {
   RankProcesses processes(ranks, make_answer);
-  int epoch = 0;
+  int configuration = 0;
   for (const std::string& kind : kinds) {
     const auto* generator = schedules::find_generator(kind);
     if (!generator) throw Error(ErrorKind::usage, "no schedule is called " + kind);
@@ -255,7 +256,7 @@ void run(const std::string& mode, int ranks, int microbatches, int steps,
                      {"microbatches", microbatches},
                      {"kind", kind},
                      {"chunks", generator->chunks},
-                     {"epoch", ++epoch}};
+                     {"configuration", ++configuration}};
     processes.ask(order);
     processes.ask("step");  // warms up
     std::vector<Step> measured;

@@ -54,7 +54,7 @@ class SlowChannel final : public transport::Channel {
     }
   }
 
-  void open(const transport::EpochSpec& spec) override { fast_.open(spec); }
+  void open(const transport::ConfigurationSpec& spec) override { fast_.open(spec); }
   void set_deadline(std::chrono::milliseconds deadline) override { fast_.set_deadline(deadline); }
   void release(const Key& key) override { fast_.release(key); }
   void release(const Key& key, tensor::Event& read) override { fast_.release(key, read); }

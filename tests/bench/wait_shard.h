@@ -19,18 +19,19 @@ namespace troupe::bench {
 class LateShard {
  public:
   using Clock = std::chrono::steady_clock;
-  /// `node` is that of `rank` and outlives the shard. `epoch` differs for each shard of a node.
-  LateShard(transport::UcxNode& node, int rank, std::uint32_t epoch, Clock::duration delay)
+  /// `node` is that of `rank` and outlives the shard. `configuration` differs for each shard of a
+  /// node.
+  LateShard(transport::UcxNode& node, int rank, std::uint32_t configuration, Clock::duration delay)
       : delay_(delay),
         first_node_(node),
         number_(kFirstNumber + rank),
         node_(transport::UcxNode::create({.environment = transport::prepare_ucx()})) {
-    node.connect(number_, epoch, node_->address());
-    node_->connect(rank, epoch, node.address());
+    node.connect(number_, configuration, node_->address());
+    node_->connect(rank, configuration, node.address());
     for (Ends& ends : groups_) {
       const int id = static_cast<int>(&ends - groups_.data());
-      ends.first = node.make_group(1, epoch, id, "shards", {rank, number_}, rank);
-      ends.other = node_->make_group(1, epoch, id, "shards", {rank, number_}, number_);
+      ends.first = node.make_group(1, configuration, id, "shards", {rank, number_}, rank);
+      ends.other = node_->make_group(1, configuration, id, "shards", {rank, number_}, number_);
     }
     thread_ = std::jthread([this](const std::stop_token& stop) { join_all(stop); });
   }

@@ -28,9 +28,10 @@ namespace troupe::test {
 using namespace std::chrono_literals;
 
 template <typename World>
-void open_both(World& world, const std::vector<Edge>& edges, std::uint32_t epoch = 1) {
+void open_both(World& world, const std::vector<Edge>& edges, std::uint32_t configuration = 1) {
   for (int rank = 0; rank < 2; ++rank)
-    world.channel(rank).open({.run = kRun, .epoch = epoch, .rank = rank, .edges = edges});
+    world.channel(rank).open(
+        {.run = kRun, .configuration = configuration, .rank = rank, .edges = edges});
 }
 
 BOOST_AUTO_TEST_SUITE(channel_contract)
@@ -52,12 +53,12 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(messages_are_found_in_any_order, World, Worlds) {
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(every_size_arrives_whole, World, Worlds) {
   World world(2);
-  std::uint32_t epoch = 0;
+  std::uint32_t configuration = 0;
   // One element, around UCX's short and buffered messages, around the rendezvous threshold of
   // 32 KiB, and as large as stages send.
   for (const std::int64_t elements :
        {1, 15, 16, 2040, 2070, 8191, 8192, 8193, 65536, 262147, 1 << 20}) {
-    open_both(world, two_way({elements}, 2), ++epoch);
+    open_both(world, two_way({elements}, 2), ++configuration);
     for (std::uint64_t step = 0; step < 5; ++step) {
       send_message(world.channel(0), forth(step));
       BOOST_TEST(receive_message(world.channel(1), forth(step)), elements << " elements");
@@ -183,7 +184,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_edge_to_itself_hands_the_buffer_over, World, Wo
   World world(1);
   const Edge edge{.from = 0, .to = 0, .chunk = 1, .shape = {100}, .slots = 2};
   Channel& channel = world.channel(0);
-  channel.open({.run = kRun, .epoch = 1, .rank = 0, .edges = {edge}});
+  channel.open({.run = kRun, .configuration = 1, .rank = 0, .edges = {edge}});
   for (std::uint64_t step = 0; step < 10; ++step) {
     std::vector<void*> sent;
     for (int microbatch = 0; microbatch < 2; ++microbatch) {
@@ -214,18 +215,19 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_wait_has_a_name_and_a_deadline, World, Worlds) {
   BOOST_TEST(waiter.get());
   BOOST_TEST(!channel.waiting().has_value());
 
-  // In the next epoch the peer's process has another rank than its number here.
+  // In the next configuration the peer's process has another rank than its number here.
   const auto edges = two_way({10}, 1);
-  world.channel(0).open({.run = kRun, .epoch = 2, .rank = 0, .edges = edges});
-  channel.open({.run = kRun, .epoch = 2, .rank = 1, .edges = edges, .ranks = {{0, 5}, {1, 0}}});
+  world.channel(0).open({.run = kRun, .configuration = 2, .rank = 0, .edges = edges});
+  channel.open(
+      {.run = kRun, .configuration = 2, .rank = 1, .edges = edges, .ranks = {{0, 5}, {1, 0}}});
   waiter = runner([&] { return receive_message(channel, forth(7, 3)); });
   until([&] {
     return waits_for(channel, "activation of step 7, microbatch 3 into chunk 1 from rank 5");
   });
   send_message(world.channel(0), forth(7, 3));
   BOOST_TEST(waiter.get());
-  channel.open({.run = kRun, .epoch = 3, .rank = 1, .edges = edges});
-  world.channel(0).open({.run = kRun, .epoch = 3, .rank = 0, .edges = edges});
+  channel.open({.run = kRun, .configuration = 3, .rank = 1, .edges = edges});
+  world.channel(0).open({.run = kRun, .configuration = 3, .rank = 0, .edges = edges});
 
   channel.set_deadline(30ms);
   expect_error(ErrorKind::unavailable,
@@ -284,10 +286,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_lost_peer_ends_waits_and_may_come_back, World, W
   World world(2);
   const auto edges = two_way({100'000}, 1);
   open_both(world, edges, 1);
-  for (std::uint32_t epoch = 2; epoch <= 4; ++epoch) {
+  for (std::uint32_t configuration = 2; configuration <= 4; ++configuration) {
     // Some of these messages have left and are never received, some wait for a credit.
     for (int i = 0; i < 1 + transport::kSendBuffers; ++i)
-      send_message(world.channel(0), forth(epoch, i));
+      send_message(world.channel(0), forth(configuration, i));
     auto waiter = runner([&] { world.channel(0).receive(back(1)); });
     until([&] { return waits_for(world.channel(0), "gradient"); });
     world.disconnect(1);
@@ -295,9 +297,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_lost_peer_ends_waits_and_may_come_back, World, W
                  [&] { waiter.get(); });
     expect_error(ErrorKind::unavailable, {"rank 1"}, [&] { world.channel(0).flush(); });
     world.restart(1);
-    open_both(world, edges, epoch);
-    send_message(world.channel(0), forth(epoch, 7));
-    BOOST_TEST(receive_message(world.channel(1), forth(epoch, 7)));
+    open_both(world, edges, configuration);
+    send_message(world.channel(0), forth(configuration, 7));
+    BOOST_TEST(receive_message(world.channel(1), forth(configuration, 7)));
   }
 }
 

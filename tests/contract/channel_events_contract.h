@@ -147,8 +147,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(events_that_are_reached_hold_nothing_back, World, 
   }
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(what_events_held_back_in_an_epoch_that_ended_is_dropped, World,
-                              Worlds) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(what_events_held_back_in_a_configuration_that_ended_is_dropped,
+                              World, Worlds) {
   World world(2);
   open_both(world, two_way({256}, 2));
   Channel &sender = world.channel(0), &receiver = world.channel(1);
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_edge_to_itself_hands_over_before_its_event, Wor
   World world(1);
   Channel& channel = world.channel(0);
   channel.open({.run = kRun,
-                .epoch = 1,
+                .configuration = 1,
                 .rank = 0,
                 .edges = {{.from = 0, .to = 0, .chunk = 1, .shape = {100}, .slots = 1}}});
   ManualEvent written, read;
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_edge_to_itself_lies_in_the_memory_of_the_device
   World world(1);
   Channel& channel = world.channel(0);
   channel.open({.run = kRun,
-                .epoch = 1,
+                .configuration = 1,
                 .rank = 0,
                 .edges = {{.from = 0, .to = 0, .chunk = 1, .shape = {100}, .slots = 1}},
                 .device = &device});

@@ -91,7 +91,7 @@ inline std::vector<float> expected_sum(int replicas, int step, int parameter,
 /// Calls a node of a backward and says so.
 inline void run_node(int parameter, int step, int microbatch, bool is_last, GradientStage& stage,
                      stages::DataParallel& data_parallel) {
-  const stages::NodeEnd& node = stage.adder(parameter);
+  const stages::NodeEffects& node = stage.adder(parameter);
   data_parallel.awaited(stages::Pass::backward, node);
   data_parallel.open(stages::Pass::backward, node);
   stage.compute(step, microbatch, parameter);
@@ -239,7 +239,7 @@ inline void check_checks(const OnReplicas& on_replicas, stages::StateDivision di
         all.begin_step();
         for (int m = 0; m < kMicrobatches; ++m)
           for (int i = kNumParameters; i-- > 0;) {
-            const stages::NodeEnd& node = stage.adder(i);
+            const stages::NodeEffects& node = stage.adder(i);
             all.open(stages::Pass::backward, node);
             stage.compute(0, m, i);
             if (i == 3 && m == 1 && replica == 1)

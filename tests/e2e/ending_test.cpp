@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(stop_ends_a_run_and_status_tells_how_it_ended) {
   const Finished running = troupe({"status", place.run("run"), "--json"});
   const auto status = nlohmann::json::parse(running.out);
   BOOST_TEST(status["run"] == "run");
-  BOOST_TEST(status["epoch"] == 1);
+  BOOST_TEST(status["configuration"] == 1);
   BOOST_TEST(status["step"].get<int>() >= 3);
   for (const char* key :
        {"rank", "replica", "stage", "shard", "pid", "host", "state", "waiting_for"})

@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(a_spare_takes_the_place_of_a_lost_worker) {
   stop_after(kSteps, program, place.run("spare"));
   std::ifstream log(place.run("spare") + "/logs/spare-2/output");
   const std::string text((std::istreambuf_iterator<char>(log)), {});
-  BOOST_TEST(text.find("epoch 2 begins") != std::string::npos, text);
+  BOOST_TEST(text.find("configuration 2 begins") != std::string::npos, text);
 }
 
 BOOST_AUTO_TEST_CASE(too_many_worker_failures_end_the_run_in_order_with_75) {
@@ -270,7 +270,7 @@ BOOST_AUTO_TEST_CASE(orders_that_cannot_be_carried_out_are_refused_and_change_no
   refused({"--pp", "3", "--schedule", "chimera"}, "--pp 3 --schedule chimera: ");
   refused({"--schedule", "nosuch"}, "it is one of gpipe, 1f1b");
   const json status = status_of(run);
-  BOOST_TEST(status["epoch"] == 1);
+  BOOST_TEST(status["configuration"] == 1);
   BOOST_TEST(troupe({"stop", run}).exit_code == 0);
   program.finish();
   const Finished late = troupe({"scale", run, "--pp", "3"});

@@ -51,7 +51,7 @@ std::string first_row(const fs::path& checkpoint, const std::string& name) {
 }
 
 /// A change in which every worker keeps its place.
-std::vector<std::string> order_of_new_epoch(const Workplace& place) {
+std::vector<std::string> order_of_new_configuration(const Workplace& place) {
   return {"scale", place.run("run"), "--schedule", "gpipe"};
 }
 
@@ -81,7 +81,7 @@ std::unique_ptr<TroupeProgram> damaged(const Workplace& place, const Keys& keys,
 BOOST_AUTO_TEST_CASE(a_run_ends_where_its_replicas_are_found_to_differ) {
   const Workplace place;
   const auto program = damaged(place, kFrozen);
-  const Finished order = troupe(order_of_new_epoch(place));
+  const Finished order = troupe(order_of_new_configuration(place));
   BOOST_REQUIRE_MESSAGE(order.exit_code == 69, order.out + order.err);  // else the run goes on
   const Finished done = program->finish();
   BOOST_TEST(done.exit_code == 70);
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(instances_that_divide_state_are_compared) {
   keys["data_parallel.sharding"] = "\"optim\"";
   keys["data_parallel.num_optimizer_instances"] = "2";
   const auto program = damaged(place, keys, {2, 3});
-  const Finished order = troupe(order_of_new_epoch(place));
+  const Finished order = troupe(order_of_new_configuration(place));
   BOOST_REQUIRE_MESSAGE(order.exit_code == 69, order.out + order.err);  // else the run goes on
   const Finished done = program->finish();
   BOOST_TEST(done.exit_code == 70);
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(on_order_a_replica_gets_the_weights_that_most_have) {
   Keys keys = kFrozen;
   keys["data_parallel.on_difference"] = "\"repair\"";
   const auto program = damaged(place, keys);
-  BOOST_TEST(troupe(order_of_new_epoch(place)).exit_code == 0);
+  BOOST_TEST(troupe(order_of_new_configuration(place)).exit_code == 0);
   BOOST_TEST(program->read_until("it has been given those weights"));
   BOOST_TEST(program->shown().find(kDamaged) != std::string::npos, program->shown());
   // Nothing is left to find.

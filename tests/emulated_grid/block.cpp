@@ -57,7 +57,7 @@ void Block::run(const dim3& index) {
   blockIdx = {index.x, index.y, index.z};
   shared_.clear();
   make_dynamic_shared();
-  epoch_ = 0;
+  configuration_ = 0;
   ready_.clear();
   for (Thread& thread : threads_) {
     thread.state = State::ready;
@@ -122,7 +122,7 @@ void Block::pass_barrier() {
     if (first && !(first->place == thread.place)) deadlock();
     first = &thread;
   }
-  ++epoch_;
+  ++configuration_;
   for (Thread& thread : threads_) {
     if (thread.state == State::ended) continue;
     thread.state = State::ready;
@@ -207,7 +207,7 @@ SharedMemory& Block::shared(const char* name, const Place& place, const char* ty
 }
 
 Access Block::access() const {
-  return {.thread = running_->number, .epoch = epoch_, .clock = &running_->clock};
+  return {.thread = running_->number, .configuration = configuration_, .clock = &running_->clock};
 }
 
 Block::Thread* Block::lane_of(const Thread& thread, unsigned lane) {

@@ -81,7 +81,7 @@ class Block {
   std::deque<SharedMemory> shared_;
   std::unique_ptr<std::byte[]> dynamic_;
   Thread* running_ = nullptr;
-  unsigned epoch_ = 0;
+  unsigned configuration_ = 0;
   bool cancelled_ = false;
   std::exception_ptr fault_;
 };

@@ -47,7 +47,7 @@ SharedMemory::Log& SharedMemory::log_of(long long i, const Access& access) {
                             to_string(place_), access.thread, name_, i, n_));
   }
   Log& log = logs_[static_cast<std::size_t>(i)];
-  if (log.epoch != access.epoch) log = Log{.epoch = access.epoch};
+  if (log.configuration != access.configuration) log = Log{.configuration = access.configuration};
   return log;
 }
 

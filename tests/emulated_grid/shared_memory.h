@@ -18,8 +18,8 @@ using WarpClock = std::array<std::uint32_t, kWarp>;
 
 /// Who accesses an element of a shared array, and when.
 struct Access {
-  unsigned thread = 0;  ///< within the block
-  unsigned epoch = 0;   ///< number of barriers that the block has passed
+  unsigned thread = 0;         ///< within the block
+  unsigned configuration = 0;  ///< number of barriers that the block has passed
   const WarpClock* clock = nullptr;
 };
 
@@ -41,7 +41,7 @@ class SharedMemory {
  private:
   /// The accesses of one element since the block's last barrier.
   struct Log {
-    unsigned epoch = 0;
+    unsigned configuration = 0;
     bool written = false;
     bool many_readers = false;  // of several warps
     bool read = false;

@@ -26,7 +26,7 @@ Header sample(std::mt19937_64& random) {
   for (std::size_t i = random() % 65; i > 0; --i)
     credit.slots.push_back(static_cast<std::uint16_t>(random()));
   Header header{.run = random(),
-                .epoch = static_cast<std::uint32_t>(random()),
+                .configuration = static_cast<std::uint32_t>(random()),
                 .sender = static_cast<int>(random() % 1000),
                 .body = credit};
   const tensor::Shape shape{static_cast<std::int64_t>(random() % 100), 256, 512};

@@ -43,7 +43,7 @@ inline launch::RunNow shown_run(int pp, int dp) {
     run.edges = {{.from = 0, .to = 1, .bytes_per_s = 2048, .wait_share = 0.25},
                  {.from = 1, .to = 0, .bytes_per_s = 1024}};
   }
-  run.happenings = {
+  run.timeline = {
       {.kind = "evaluation", .time = 10, .step = 25, .text = "loss 3.0000"},
       {.kind = "failure", .time = 20, .step = 30, .rank = 1, .text = "rank 1 was killed"},
       {.kind = "recovered",

@@ -64,7 +64,7 @@ SUBFOLDERS = {
 # subfolder -> the only headers of other folders that it may include
 SUBFOLDER_SEES = {
     "actors/topology": ("schedules/", "stages/", "tensor/", "transport/channel.h", "transport/edge_bytes.h",
-                       "transport/collective_room.h"),
+                       "transport/collective_memory.h"),
 }
 # subfolder -> libraries that it may not include, although its folder may
 SUBFOLDER_LACKS = {"actors/topology": ("caf",), "actors/protocol": ("caf",), "actors/tuning": ("caf",)}

@@ -6,8 +6,8 @@
 #include "tests/support/pipeline.h"
 #include "tests/support/test_device.h"
 
-// Tests that nodes say to which gradients they add (NodeEnd::gradients): a caller takes a gradient
-// for complete once the last of them has run.
+// Tests that nodes say to which gradients they add (NodeEffects::gradients): a caller takes a
+// gradient for complete once the last of them has run.
 
 namespace troupe::test {
 
@@ -93,7 +93,8 @@ BOOST_AUTO_TEST_CASE(both_uses_of_a_tied_matrix_name_it) {
   for (const stages::ModelConfig& model : models()) {
     Pipeline pipeline({.model = model, .layers_of_chunk = {2}, .stage_of_chunk = {0}}, *device, 5);
     int uses = 0;
-    for (const stages::NodeEnd& node : pipeline.stages().front()->nodes(0, Pass::weight_gradient))
+    for (const stages::NodeEffects& node :
+         pipeline.stages().front()->nodes(0, Pass::weight_gradient))
       uses += static_cast<int>(std::ranges::count(node.gradients, 0));
     BOOST_TEST(uses == (model.tie_word_embeddings ? 2 : 1));
   }

@@ -285,7 +285,7 @@ class Run {
   void run_node(Turn& turn) {
     Work& work = *turn.work;
     const auto nodes = stage_->nodes(work.chunk, turn.pass);
-    const stages::NodeEnd end_of_node = nodes[static_cast<std::size_t>(turn.node)];
+    const stages::NodeEffects end_of_node = nodes[static_cast<std::size_t>(turn.node)];
     call(work, turn);
     if (pick(2) == 0) take_messages(work, turn.pass, end_of_node);
     if (++turn.node < static_cast<int>(nodes.size())) return;
@@ -322,7 +322,7 @@ class Run {
 
   /// Does as the interpreter does: waits, and then gives away messages that are complete or no
   /// longer read.
-  void take_messages(Work& work, Pass pass, const stages::NodeEnd& of_node) {
+  void take_messages(Work& work, Pass pass, const stages::NodeEffects& of_node) {
     if (!of_node.output && !of_node.input && !of_node.output_gradient) return;
     stage_->ran(work.chunk, work.slot).synchronize();
     if (of_node.input) work.messages[0].take();

@@ -65,12 +65,12 @@ class GradientStage : public NullStage {
     return divides_weights_ ? tensor::Tensor{} : view(weight_memory_, 0, size_);
   }
   std::span<const stages::StateBucket> buckets() const override { return buckets_; }
-  std::span<const stages::NodeEnd> nodes(int, stages::Pass pass) const override {
+  std::span<const stages::NodeEffects> nodes(int, stages::Pass pass) const override {
     const bool reads = pass == stages::Pass::forward || pass == stages::Pass::input_gradient;
     return reads ? readers_ : adders_;
   }
   /// The node that adds to a parameter's gradient.
-  const stages::NodeEnd& adder(int parameter) const {
+  const stages::NodeEffects& adder(int parameter) const {
     return adders_[static_cast<std::size_t>(parameter)];
   }
   /// The bucket of a parameter of a divided state.
@@ -290,7 +290,7 @@ class GradientStage : public NullStage {
   std::optional<stages::GradientSquares> squares_;
   tensor::Tensor tied_;
   std::vector<int> numbers_, bucket_numbers_;
-  std::vector<stages::NodeEnd> adders_, readers_;
+  std::vector<stages::NodeEffects> adders_, readers_;
   std::vector<std::vector<float>> packed_;  // by slot
   int updates_ = 0, times_packed_ = 0, times_changed_ = 0;
 };

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "actors/tuning/layer_times.h"
 #include "schedules/costs.h"
 #include "tests/support/run_specs.h"
@@ -55,7 +55,7 @@ inline Measured measured_of(const Layout& layout, const LayerTimes& times, doubl
   return measured;
 }
 
-inline Epoch epoch_of(const ClusterShape& shape, std::uint32_t number) {
+inline Configuration configuration_of(const ClusterShape& shape, std::uint32_t number) {
   return {.run = 1, .number = number, .shape = shape, .members = {}};
 }
 

@@ -32,7 +32,7 @@ class NullStage : public stages::Stage {
   tensor::DType edge_dtype() const override { return tensor::DType::f32; }
   void begin_step() override {}
   std::int64_t give_up_gradients() override { return 0; }
-  std::span<const stages::NodeEnd> nodes(int, stages::Pass pass) const override {
+  std::span<const stages::NodeEffects> nodes(int, stages::Pass pass) const override {
     return row(pass).ends;
   }
   const tensor::Work* awaited(stages::Pass, int, int, int) const override { return nullptr; }

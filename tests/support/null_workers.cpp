@@ -23,7 +23,7 @@ constexpr std::size_t kAddressBytes = 200;
 constexpr std::chrono::seconds kHeartbeat{10};
 
 /// A stage actor that is its own runner. Its state is a number of updates; it tells which of two
-/// epochs' states it holds, as RankExecutor does.
+/// configurations' states it holds, as RankExecutor does.
 class NullStage : public StageActor, public OrderSink {
  public:
   NullStage(caf::actor_config& config, const caf::actor& director, const Join& join,
@@ -50,32 +50,37 @@ class NullStage : public StageActor, public OrderSink {
 
  private:
   struct State {
-    std::uint32_t epoch = 0;
+    std::uint32_t configuration = 0;
     std::int64_t step = -1;
   };
 
   void reply(StageAnswer answer) { send(this, std::move(answer)); }
 
   void perform(const Halt& order) {
-    if (before_.epoch == order.kept) now_ = before_;
+    if (before_.configuration == order.kept) now_ = before_;
     before_ = {};
-    Halted halted{
-        .epoch = order.epoch, .incarnation = incarnation_, .address = "", .inventory = {}};
-    if (now_.epoch == order.kept && now_.step >= 0)
+    Halted halted{.configuration = order.configuration,
+                  .incarnation = incarnation_,
+                  .address = "",
+                  .inventory = {}};
+    if (now_.configuration == order.kept && now_.step >= 0)
       halted.inventory = {.step = now_.step, .has_previous = true, .copies = {}};
     else
       now_ = {};
     reply(halted);
   }
-  void perform(const EnterEpoch& order) {
-    const Epoch& epoch = order.epoch;
-    before_ = std::exchange(now_, {.epoch = epoch.number, .step = order.start.state.step});
-    rank_ = epoch.rank_of(incarnation_);
-    if (rank_ >= epoch.num_ranks()) return;  // it leaves
-    const auto pp = static_cast<std::size_t>(epoch.shape.mesh.pp);
-    const auto stage = static_cast<std::size_t>(place_of(epoch.shape.mesh, rank_).stage);
-    Ready ready{
-        .epoch = epoch.number, .rank = rank_, .digest = order.start.digest, .parameters = {}};
+  void perform(const EnterConfiguration& order) {
+    const Configuration& configuration = order.configuration;
+    before_ = std::exchange(
+        now_, {.configuration = configuration.number, .step = order.start.state.step});
+    rank_ = configuration.rank_of(incarnation_);
+    if (rank_ >= configuration.num_ranks()) return;  // it leaves
+    const auto pp = static_cast<std::size_t>(configuration.shape.mesh.pp);
+    const auto stage = static_cast<std::size_t>(place_of(configuration.shape.mesh, rank_).stage);
+    Ready ready{.configuration = configuration.number,
+                .rank = rank_,
+                .digest = order.start.digest,
+                .parameters = {}};
     const std::size_t end = num_parameters_ * (stage + 1) / pp;
     for (std::size_t i = num_parameters_ * stage / pp; i < end; ++i)
       ready.parameters.push_back(static_cast<std::uint32_t>(i));
@@ -84,7 +89,7 @@ class NullStage : public StageActor, public OrderSink {
   }
   void perform(const RunStep& order) {
     before_ = {};
-    reply(Prepared{.epoch = order.epoch,
+    reply(Prepared{.configuration = order.configuration,
                    .step = order.step,
                    .rank = rank_,
                    .loss_sum = to_bits(1),
@@ -96,10 +101,14 @@ class NullStage : public StageActor, public OrderSink {
   }
   void perform(const Commit& order) { now_.step = order.step; }
   void perform(const Save& order) {
-    reply(Saved{.epoch = order.epoch, .step = order.step, .rank = rank_, .error = ""});
+    reply(Saved{
+        .configuration = order.configuration, .step = order.step, .rank = rank_, .error = ""});
   }
   void perform(const Evaluate& order) {
-    reply(Evaluated{.epoch = order.epoch, .step = order.step, .batch = order.batch, .rank = rank_});
+    reply(Evaluated{.configuration = order.configuration,
+                    .step = order.step,
+                    .batch = order.batch,
+                    .rank = rank_});
   }
   void perform(const Finish&) { on_finish_(); }
 

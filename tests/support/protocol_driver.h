@@ -38,7 +38,7 @@ struct Driver {
   void warm() {
     for (const MemberWarm& answer : std::exchange(warming, {})) on(answer);
   }
-  std::uint32_t epoch() const { return protocol.epoch().number; }
+  std::uint32_t configuration() const { return protocol.configuration().number; }
   /// Lets every worker join and become ready. Returns the effects of the last answer.
   std::vector<Effect> start() {
     on(Started{});
@@ -49,19 +49,20 @@ struct Driver {
     return {.member = {.id = rank, .incarnation = workers.at(rank), .pid = 1000 + rank}};
   }
   std::vector<Effect> ready() {
-    return by_replicas(
-        [this](int replica) { return Event{ReplicaReady{.epoch = epoch(), .replica = replica}}; });
+    return by_replicas([this](int replica) {
+      return Event{ReplicaReady{.configuration = configuration(), .replica = replica}};
+    });
   }
   template <typename Make>
   std::vector<Effect> by_replicas(Make&& make) {
     std::vector<Effect> last;
-    for (int replica = 0; replica < protocol.epoch().shape.mesh.dp; ++replica)
+    for (int replica = 0; replica < protocol.configuration().shape.mesh.dp; ++replica)
       last = on(make(replica));
     return last;
   }
   std::vector<Effect> prepared(std::int64_t step, double loss_sum = 128, double squares = 4) {
     return by_replicas([&](int replica) {
-      return Event{ReplicaPrepared{.epoch = epoch(),
+      return Event{ReplicaPrepared{.configuration = configuration(),
                                    .step = step,
                                    .replica = replica,
                                    .loss_sum = loss_sum,
@@ -70,7 +71,8 @@ struct Driver {
   }
   std::vector<Effect> saved(std::int64_t step, const std::string& error = "") {
     return by_replicas([&](int r) {
-      return Event{ReplicaSaved{.epoch = epoch(), .step = step, .replica = r, .error = error}};
+      return Event{ReplicaSaved{
+          .configuration = configuration(), .step = step, .replica = r, .error = error}};
     });
   }
   /// The event that the worker which was spawned last for the rank has ended.
@@ -82,7 +84,7 @@ struct Driver {
             .now_s = 1};
   }
   MemberHalted halted(int rank, std::uint32_t next, StateInventory inventory) {
-    return {.epoch = next,
+    return {.configuration = next,
             .incarnation = workers.at(rank),
             .address = "",
             .inventory = std::move(inventory)};

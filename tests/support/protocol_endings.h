@@ -40,7 +40,8 @@ inline std::vector<Effect> recover(Driver& driver, const std::vector<Effect>& ga
                                    const std::map<int, StateInventory>& held) {
   const OrderHalt* halt = find<OrderHalt>(gathered);
   BOOST_REQUIRE(halt);
-  for (const auto& [rank, inventory] : held) driver.on(driver.halted(rank, halt->epoch, inventory));
+  for (const auto& [rank, inventory] : held)
+    driver.on(driver.halted(rank, halt->configuration, inventory));
   for (int rank = 0; rank < driver.spec.num_ranks(); ++rank)
     if (!held.contains(rank)) driver.on(driver.joined(rank));
   return driver.ready();

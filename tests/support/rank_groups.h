@@ -15,7 +15,7 @@
 
 namespace troupe::test {
 
-/// The groups of one rank, as an epoch makes them.
+/// The groups of one rank, as a configuration makes them.
 struct RankGroups {
   RankGroups(transport::UcxNode& node, tensor::Device& device, const actors::RankAssembly& part,
              int rank) {
@@ -24,7 +24,7 @@ struct RankGroups {
       std::unique_ptr<tensor::ProcessGroup> group;
       ++kind;
       if (ranks.empty()) return group;
-      group = node.make_group(ThreadCluster::kRun, ThreadCluster::kEpoch,
+      group = node.make_group(ThreadCluster::kRun, ThreadCluster::kConfiguration,
                               100 * kind + ranks.front(), name, ranks, rank);
       return transport::group_for(device, std::move(group), name);
     };

@@ -22,15 +22,16 @@ struct SimWorker {
   std::map<std::uint64_t, int> peers;  // connected peers: incarnation, and number of its data plane
   bool spoilt = false;                 // what a dead peer has left behind blocks its data plane
   bool quiet = true;                   // it sends nothing that its death could interrupt
-  std::optional<Epoch> epoch, before;  // the epoch that it has begun, and the one before
+  std::optional<Configuration> configuration,
+      before;  // the configuration that it has begun, and the one before
   std::int64_t step = -1, step_before = -1;
   bool previous = false;
   std::vector<CopyRecord> copies, copies_before;
 
-  /// Forgets an epoch that not all ranks have reached. The answer to the order.
+  /// Forgets a configuration that not all ranks have reached. The answer to the order.
   MemberHalted halt(const OrderHalt& order) {
     if (before && before->number == order.kept) {
-      epoch = before;
+      configuration = before;
       step = step_before;
       copies = copies_before;
     }
@@ -41,20 +42,21 @@ struct SimWorker {
       peers.clear();
       spoilt = false;
     }
-    MemberHalted halted{.epoch = order.epoch,
+    MemberHalted halted{.configuration = order.configuration,
                         .incarnation = incarnation,
                         .address = std::to_string(node),
                         .inventory = {}};
-    if (epoch && epoch->number == order.kept)
+    if (configuration && configuration->number == order.kept)
       halted.inventory = {.step = step, .has_previous = previous, .copies = copies};
     else
-      epoch.reset();
+      configuration.reset();
     return halted;
   }
 
-  /// Connects to the epoch's members and takes the state of the step; keeps what it had before.
-  void begin(const Epoch& next, std::int64_t first_step) {
-    before = std::exchange(epoch, next);
+  /// Connects to the configuration's members and takes the state of the step; keeps what it had
+  /// before.
+  void begin(const Configuration& next, std::int64_t first_step) {
+    before = std::exchange(configuration, next);
     step_before = step;
     copies_before = std::exchange(copies, {});
     step = first_step;

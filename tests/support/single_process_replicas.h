@@ -50,7 +50,7 @@ class SingleProcessReplica final : public stages::DataParallel {
     large_buckets_.clear();
   }
   void expect(const stages::UnitOrder&) override {}
-  void added(const stages::NodeEnd& node, stages::Microbatch, tensor::Event&) override {
+  void added(const stages::NodeEffects& node, stages::Microbatch, tensor::Event&) override {
     if (!spec_.divides_gradients()) return;
     for (const int parameter : node.gradients) take(static_cast<std::size_t>(parameter));
   }
@@ -87,8 +87,8 @@ class SingleProcessReplica final : public stages::DataParallel {
     stage_.weights_changed();
   }
   void complete_weights() override {}
-  const tensor::Work* awaited(stages::Pass, const stages::NodeEnd&) override { return nullptr; }
-  double open(stages::Pass pass, const stages::NodeEnd& node) override {
+  const tensor::Work* awaited(stages::Pass, const stages::NodeEffects&) override { return nullptr; }
+  double open(stages::Pass pass, const stages::NodeEffects& node) override {
     const bool is_forward = pass == stages::Pass::forward || !spec_.reshards;
     for (const int bucket : node.reads) {
       const auto b = static_cast<std::size_t>(bucket);

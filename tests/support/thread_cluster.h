@@ -69,7 +69,7 @@ inline void on_ranks(int ranks, const std::function<void(int)>& body) {
 /// it. All functions may be called by any thread.
 class ThreadCluster {
  public:
-  static constexpr std::uint64_t kRun = 1, kEpoch = 1;
+  static constexpr std::uint64_t kRun = 1, kConfiguration = 1;
 
   explicit ThreadCluster(const actors::RunSpec& spec)
       : spec_(spec),
@@ -88,7 +88,8 @@ class ThreadCluster {
   }
   /// Opens the channel for the rank's edges.
   void open(transport::Channel& channel, int rank) const {
-    channel.open({.run = kRun, .epoch = kEpoch, .rank = rank, .edges = part(rank).edges});
+    channel.open(
+        {.run = kRun, .configuration = kConfiguration, .rank = rank, .edges = part(rank).edges});
   }
   /// The interpreter of the rank's plan. Stage, channel and device outlive it.
   actors::PlanRunner runner(int rank, stages::Stage& stage, transport::Channel& channel,

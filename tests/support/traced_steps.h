@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "actors/messages/messages.h"
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "schedules/simulate.h"
 #include "tensor/error.h"
 
@@ -12,22 +12,25 @@ namespace troupe::test {
 
 /// The traces that the ranks would send for a step whose actions took as long as the costs say.
 inline std::vector<actors::TracedActions> traces_of(const actors::RunSpec& spec,
-                                                    const actors::Epoch& epoch, std::int64_t step,
+                                                    const actors::Configuration& configuration,
+                                                    std::int64_t step,
                                                     const schedules::Costs& costs) {
   actors::RunSpec changed = spec;
-  changed.mesh = epoch.shape.mesh;
-  changed.schedule = epoch.shape.schedule;
+  changed.mesh = configuration.shape.mesh;
+  changed.schedule = configuration.shape.schedule;
   const schedules::Plan plan = actors::make_plan(changed);
   const auto times = schedules::simulate(plan, costs)->times;
   const auto chunks = schedules::chunk_costs(plan, costs);
   const auto rank_of = [&](int chunk, int rank) {
-    return rank - actors::place_of(epoch.shape.mesh, rank).stage +
+    return rank - actors::place_of(configuration.shape.mesh, rank).stage +
            plan.rank_of_chunk[static_cast<std::size_t>(chunk)];
   };
   std::vector<actors::TracedActions> messages;
-  for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
-    const auto stage = static_cast<std::size_t>(actors::place_of(epoch.shape.mesh, rank).stage);
-    actors::TracedActions message{.epoch = epoch.number, .step = step, .rank = rank};
+  for (int rank = 0; rank < configuration.num_ranks(); ++rank) {
+    const auto stage =
+        static_cast<std::size_t>(actors::place_of(configuration.shape.mesh, rank).stage);
+    actors::TracedActions message{
+        .configuration = configuration.number, .step = step, .rank = rank};
     double free_since = 0;
     for (std::size_t i = 0; i < plan.actions[stage].size(); ++i) {
       const auto& action = plan.actions[stage][i];

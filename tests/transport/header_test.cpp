@@ -59,7 +59,7 @@ std::vector<Header> headers() {
                     .slots = 17,
                     .segment = {.id = 123456, .nonce = ~0ull}};
   const Header header{
-      .run = ~0ull, .epoch = ~0u, .sender = std::numeric_limits<int>::max(), .body = {}};
+      .run = ~0ull, .configuration = ~0u, .sender = std::numeric_limits<int>::max(), .body = {}};
   std::vector<Header> all(5, header);
   all[0].body = grant;
   all[1].body = tensor;

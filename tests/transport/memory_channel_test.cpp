@@ -19,7 +19,7 @@ using Worlds = std::tuple<MemoryWorld>;
 }  // namespace troupe::test
 
 #include "tests/contract/channel_contract.h"
-#include "tests/contract/channel_epochs_contract.h"
+#include "tests/contract/channel_contract_of_configurations.h"
 #include "tests/contract/channel_events_contract.h"
 
 namespace troupe::test {
@@ -90,10 +90,11 @@ BOOST_FIXTURE_TEST_CASE(what_waits_on_a_cut_line_is_lost, Pair) {
   expect_error(ErrorKind::unavailable, {"cut off"}, [&] { channel(1).receive(forth(1)); });
 }
 
-BOOST_FIXTURE_TEST_CASE(an_old_epochs_message_may_come_after_the_new_opened, Pair) {
+BOOST_FIXTURE_TEST_CASE(an_old_configurations_message_may_come_after_the_new_opened, Pair) {
   network.block(0, 1);
   send_message(channel(0), forth(1));
-  open_both(*this, two_way({32}, 4), 2);  // the message still lies in the old epoch's buffer
+  open_both(*this, two_way({32}, 4),
+            2);  // the message still lies in the old configuration's buffer
   network.unblock(0, 1);
   BOOST_TEST(channel(1).counts().dropped_old == 1u);
   send_message(channel(0), forth(2));

@@ -38,7 +38,7 @@ void copy_elements(const Tensor& from, std::int64_t from_begin, const Tensor& to
 }  // namespace
 
 UcxGroup::UcxGroup(GroupHub& hub, const GroupKey& key, const std::string& name,
-                   std::vector<int> ranks, int this_rank, const CollectiveRoom& room)
+                   std::vector<int> ranks, int this_rank, const CollectiveMemory& room)
     : hub_(hub),
       key_(key),
       name_(name),
@@ -212,7 +212,7 @@ void UcxGroup::offer_work() {
 }
 
 void UcxGroup::on_start(Collective& collective) {
-  OperationRecord record{.epoch = key_.epoch,
+  OperationRecord record{.configuration = key_.configuration,
                          .sequence = collective.sequence(),
                          .operation = name_of(collective.operation()),
                          .dtype = collective.dtype(),

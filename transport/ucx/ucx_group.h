@@ -22,7 +22,7 @@ class UcxGroup : public tensor::ProcessGroup {
  public:
   /// `ranks` are in member order. The hub outlives the group.
   UcxGroup(GroupHub& hub, const GroupKey& key, const std::string& name, std::vector<int> ranks,
-           int this_rank, const CollectiveRoom& room);
+           int this_rank, const CollectiveMemory& room);
   ~UcxGroup() override;
 
   int size() const override { return static_cast<int>(ranks_.size()); }

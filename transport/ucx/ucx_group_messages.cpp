@@ -142,7 +142,10 @@ Header UcxGroup::header_of(const Collective& collective, const Part& part,
     message.segment_bytes = collective.slots()->bytes();
     message.offset = static_cast<std::uint64_t>(part.slot - collective.slots()->data());
   }
-  return {.run = key_.run, .epoch = key_.epoch, .sender = rank_of(member_), .body = message};
+  return {.run = key_.run,
+          .configuration = key_.configuration,
+          .sender = rank_of(member_),
+          .body = message};
 }
 
 void UcxGroup::ask_for(Collective& collective, Part& part) {

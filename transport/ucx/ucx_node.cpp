@@ -50,11 +50,12 @@ class Node : public UcxNode {
     const std::lock_guard lock(worker_);
     return hub_.recorder().records();
   }
-  std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t epoch, int id,
-                                                   const std::string& name, std::vector<int> ranks,
-                                                   int this_rank,
-                                                   const CollectiveRoom& room) override {
-    const GroupKey key{.run = run, .epoch = epoch, .id = static_cast<std::uint32_t>(id)};
+  std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t configuration,
+                                                   int id, const std::string& name,
+                                                   std::vector<int> ranks, int this_rank,
+                                                   const CollectiveMemory& room) override {
+    const GroupKey key{
+        .run = run, .configuration = configuration, .id = static_cast<std::uint32_t>(id)};
     return std::make_unique<UcxGroup>(hub_, key, name, std::move(ranks), this_rank, room);
   }
 

@@ -8,7 +8,7 @@
 
 #include "tensor/process_group.h"
 #include "transport/channel.h"
-#include "transport/collective_room.h"
+#include "transport/collective_memory.h"
 #include "transport/flight_recorder.h"
 #include "transport/slot_pool.h"
 #include "transport/ucx/ucx_environment.h"
@@ -56,11 +56,12 @@ class UcxNode {
   /// The last collectives of all groups, the oldest first. Callable from any thread.
   virtual std::vector<OperationRecord> operations() = 0;
   /// A group of ranks, in ascending member order; this process is one of them. `name` appears in
-  /// errors; (epoch, id) keeps groups apart and must agree on all members.
-  virtual std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run, std::uint32_t epoch,
-                                                           int id, const std::string& name,
+  /// errors; (configuration, id) keeps groups apart and must agree on all members.
+  virtual std::unique_ptr<tensor::ProcessGroup> make_group(std::uint64_t run,
+                                                           std::uint32_t configuration, int id,
+                                                           const std::string& name,
                                                            std::vector<int> ranks, int this_rank,
-                                                           const CollectiveRoom& room = {}) = 0;
+                                                           const CollectiveMemory& room = {}) = 0;
 };
 
 }  // namespace troupe::transport

@@ -71,8 +71,8 @@ class Sender {
   const caf::actor sender_;
 };
 
-TracedActions traced_of(std::uint32_t epoch, std::int64_t step) {
-  return {.epoch = epoch,
+TracedActions traced_of(std::uint32_t configuration, std::int64_t step) {
+  return {.configuration = configuration,
           .step = step,
           .rank = 0,
           .rows = {{.name = "0F0", .from = 0, .to = 1}},
@@ -81,7 +81,7 @@ TracedActions traced_of(std::uint32_t epoch, std::int64_t step) {
 
 /// Sends everything that a worker may send to the director, except that it has failed. `mine` is
 /// the incarnation in messages about one worker.
-void send_everything(Sender& sender, std::uint64_t mine, std::uint32_t epoch) {
+void send_everything(Sender& sender, std::uint64_t mine, std::uint32_t configuration) {
   const Join join{.token = NullRun::kToken, .member = {.id = 0, .incarnation = mine}};
   BOOST_TEST(sender.send_extremes(join) > 0u);
   sender.send_extremes(Join{.token = "", .member = join.member});
@@ -95,46 +95,50 @@ void send_everything(Sender& sender, std::uint64_t mine, std::uint32_t epoch) {
   beat.state = std::string(kHuge, 's');
   sender.send(beat);
 
-  Halted halted{.epoch = epoch + 9,
+  Halted halted{.configuration = configuration + 9,
                 .incarnation = mine,
                 .inventory = {.step = 1, .copies = {{.rank = 1, .step = 1}}}};
   BOOST_TEST(sender.send_extremes(halted) > 0u);
-  halted.epoch = epoch;
+  halted.configuration = configuration;
   halted.inventory.copies.assign(kHuge, {.rank = std::numeric_limits<int>::max(), .step = 0});
-  sender.send_extremes(Halted{.epoch = epoch, .incarnation = mine, .inventory = {.step = -1}});
+  sender.send_extremes(
+      Halted{.configuration = configuration, .incarnation = mine, .inventory = {.step = -1}});
   sender.send(halted);
 
   sender.send_extremes(Warm{.order = 1, .incarnation = mine});
 }
 
 /// Sends what replicas pass on to the director to it directly.
-void send_what_replicas_pass_on(Sender& sender, std::uint32_t epoch, std::int64_t step) {
-  BOOST_TEST(sender.send_extremes(traced_of(epoch, step)) > 0u);
-  BOOST_TEST(sender.send_extremes(traced_of(epoch + 1, step)) > 0u);
-  const Tapped tapped{.epoch = epoch, .step = step, .rank = 0, .to = 1, .histogram = {1}};
+void send_what_replicas_pass_on(Sender& sender, std::uint32_t configuration, std::int64_t step) {
+  BOOST_TEST(sender.send_extremes(traced_of(configuration, step)) > 0u);
+  BOOST_TEST(sender.send_extremes(traced_of(configuration + 1, step)) > 0u);
+  const Tapped tapped{
+      .configuration = configuration, .step = step, .rank = 0, .to = 1, .histogram = {1}};
   BOOST_TEST(sender.send_extremes(tapped) > 0u);
   const ParameterHistograms histograms{
-      .epoch = epoch,
+      .configuration = configuration,
       .step = step,
       .rows = {{.tensor = "w", .whole = 1, .elements = 1, .bins = {1}, .counts = {1}}}};
   BOOST_TEST(sender.send_extremes(histograms) > 0u);
 }
 
 /// Sends messages that are not for the director: answers to a replica, and orders.
-void send_what_is_for_others(Sender& sender, std::uint32_t epoch, std::int64_t step) {
+void send_what_is_for_others(Sender& sender, std::uint32_t configuration, std::int64_t step) {
   sender.send_extremes(Hello{});
   sender.send_extremes(Hello{.token = NullRun::kToken});
-  sender.send_extremes(Ready{.epoch = epoch, .rank = 0, .parameters = {1}});
-  sender.send(Ready{.epoch = epoch, .parameters = std::vector<std::uint32_t>(kHuge, ~0u)});
-  sender.send_extremes(Prepared{.epoch = epoch, .step = step + 1, .squared_norms = {1}});
-  sender.send(Prepared{.epoch = epoch,
+  sender.send_extremes(Ready{.configuration = configuration, .rank = 0, .parameters = {1}});
+  sender.send(
+      Ready{.configuration = configuration, .parameters = std::vector<std::uint32_t>(kHuge, ~0u)});
+  sender.send_extremes(
+      Prepared{.configuration = configuration, .step = step + 1, .squared_norms = {1}});
+  sender.send(Prepared{.configuration = configuration,
                        .step = step + 1,
                        .squared_norms = std::vector<Bits>(kHuge, ~Bits{0}),
                        .sent = {{.to = ~0u}},
                        .waited = {{.wait_s = ~Bits{0}}, {}}});
-  sender.send_extremes(Saved{.epoch = epoch, .step = step});
-  sender.send_extremes(Evaluated{.epoch = epoch, .step = step});
-  sender.send_extremes(Commit{.epoch = epoch, .step = step});
+  sender.send_extremes(Saved{.configuration = configuration, .step = step});
+  sender.send_extremes(Evaluated{.configuration = configuration, .step = step});
+  sender.send_extremes(Commit{.configuration = configuration, .step = step});
   sender.send(Finish{.reason = "nothing"});
   sender.refused();
 }
@@ -159,7 +163,7 @@ BOOST_AUTO_TEST_CASE(no_message_ends_a_run_that_waits_for_its_workers) {
     send_everything(outsider, 0, 0);
     send_what_replicas_pass_on(outsider, 0, 0);
     send_what_is_for_others(outsider, 0, 0);
-    BOOST_TEST(outsider.send_extremes(Failed{.epoch = 9}) > 0u);
+    BOOST_TEST(outsider.send_extremes(Failed{.configuration = 9}) > 0u);
     outsider.send(caf::error(caf::sec::runtime_error));
   });
   run.start();
@@ -174,10 +178,10 @@ BOOST_AUTO_TEST_CASE(no_message_of_an_outsider_ends_a_run_that_trains) {
     caf::scoped_actor nobody{line.system};
     Sender outsider(run, line, caf::actor_cast<caf::actor>(nobody));
     const RunStatus now = run.status();
-    send_everything(outsider, 0, now.epoch);
-    send_what_replicas_pass_on(outsider, now.epoch, now.step);
-    send_what_is_for_others(outsider, now.epoch, now.step);
-    BOOST_TEST(outsider.send_extremes(Failed{.epoch = now.epoch + 9}) > 0u);
+    send_everything(outsider, 0, now.configuration);
+    send_what_replicas_pass_on(outsider, now.configuration, now.step);
+    send_what_is_for_others(outsider, now.configuration, now.step);
+    BOOST_TEST(outsider.send_extremes(Failed{.configuration = now.configuration + 9}) > 0u);
     const std::uint64_t before = outsider.refused();
     outsider.send(caf::error(caf::sec::runtime_error));
     BOOST_TEST(outsider.refused() == before + 1);
@@ -197,15 +201,15 @@ BOOST_AUTO_TEST_CASE(no_message_of_a_worker_ends_a_run_that_trains) {
     const auto& [incarnation, worker] = *line.workers.begin();
     Sender member(run, line, worker);
     const RunStatus now = run.status();
-    send_everything(member, incarnation, now.epoch);
-    send_what_replicas_pass_on(member, now.epoch, now.step);
+    send_everything(member, incarnation, now.configuration);
+    send_what_replicas_pass_on(member, now.configuration, now.step);
   });
   goes_on_and_ends(run);
-  BOOST_TEST(run.status().epoch == 1u);  // no worker was lost
+  BOOST_TEST(run.status().configuration == 1u);  // no worker was lost
   for (const auto& event : told->take(100'000).events) {
     BOOST_TEST(event->rank >= 0);
     BOOST_TEST(event->rank < kStages);
-    BOOST_TEST(event->epoch == 1u);
+    BOOST_TEST(event->configuration == 1u);
     if (const auto* tapped = std::get_if<TensorTapped>(&event->body))
       BOOST_TEST((tapped->to >= 0 && tapped->to < kStages));
   }
@@ -219,7 +223,7 @@ BOOST_AUTO_TEST_CASE(what_a_worker_says_to_the_wrong_actor_ends_no_run) {
   run.wait_for(1);
   run.workers().talk([&](const NullWorkers::Line& line) {
     Sender member(run, line, line.workers.begin()->second);
-    send_what_is_for_others(member, run.status().epoch, run.status().step);
+    send_what_is_for_others(member, run.status().configuration, run.status().step);
   });
   goes_on_and_ends(run);
 }
@@ -243,7 +247,7 @@ BOOST_AUTO_TEST_CASE(what_a_worker_says_of_its_failure_costs_a_recovery) {
     send([&](std::uint64_t mine) { return Failed{.incarnation = mine, .kind = kind}; });
   send([](std::uint64_t) { return caf::error(caf::sec::runtime_error); });
   goes_on_and_ends(run);
-  BOOST_TEST(run.status().epoch == 5u);
+  BOOST_TEST(run.status().configuration == 5u);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 
 namespace troupe::actors {
 

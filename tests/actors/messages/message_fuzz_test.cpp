@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/director/epoch_orders.h"
+#include "actors/director/configuration_orders.h"
 #include "actors/director/replica_actor.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/message_checks.h"
@@ -32,7 +32,7 @@ namespace {
 
 using namespace actors;
 
-constexpr ReplicaPart kPart{.epoch = 1,
+constexpr ReplicaPart kPart{.configuration = 1,
                             .replica = 1,
                             .ranks_of_replica = 2,
                             .num_ranks = 4,
@@ -40,7 +40,7 @@ constexpr ReplicaPart kPart{.epoch = 1,
                             .committed = 3};
 
 const TracedActions kTraced{
-    .epoch = 1,
+    .configuration = 1,
     .step = 4,
     .rank = 2,
     .rows = {{.name = "1F0", .from = 0, .to = 1}},
@@ -61,23 +61,23 @@ BOOST_AUTO_TEST_CASE(no_answer_of_another_place_or_time_is_accepted) {
         return;
       }
       ++accepted;
-      BOOST_TEST(changed.epoch == 1u);
+      BOOST_TEST(changed.configuration == 1u);
       BOOST_TEST(is_mine(changed.rank));
       if constexpr (requires { changed.step; }) BOOST_TEST(changed.step <= 4);
     });
   };
   BOOST_TEST(fault_in(kTraced, kPart) == "");
   check(kTraced);
-  check(Ready{.epoch = 1, .rank = 2, .parameters = {1}});
-  check(Saved{.epoch = 1, .step = 3, .rank = 2});
-  check(Evaluated{.epoch = 1, .step = 3, .rank = 2});
-  check(Tapped{.epoch = 1, .step = 4, .rank = 2, .to = 3, .histogram = {1}});
+  check(Ready{.configuration = 1, .rank = 2, .parameters = {1}});
+  check(Saved{.configuration = 1, .step = 3, .rank = 2});
+  check(Evaluated{.configuration = 1, .step = 3, .rank = 2});
+  check(Tapped{.configuration = 1, .step = 4, .rank = 2, .to = 3, .histogram = {1}});
   check(ParameterHistograms{
-      .epoch = 1,
+      .configuration = 1,
       .step = 4,
       .rank = 2,
       .rows = {{.tensor = "w", .whole = 2, .elements = 1, .bins = {-3}, .counts = {1}}}});
-  check(Prepared{.epoch = 1,
+  check(Prepared{.configuration = 1,
                  .step = 4,
                  .rank = 2,
                  .sources = {{.targets = 1}},
@@ -88,8 +88,9 @@ BOOST_AUTO_TEST_CASE(no_answer_of_another_place_or_time_is_accepted) {
                  .large = {{.bucket = 1, .norm = 1}}});
   for (const char* name : {"a \"quoted\" group", "two\nlines", "back\\slash"})
     BOOST_TEST(
-        fault_in(Prepared{.epoch = 1, .step = 4, .rank = 2, .collectives = {{.group = name}}},
-                 kPart) == "a group with an impossible name");
+        fault_in(
+            Prepared{.configuration = 1, .step = 4, .rank = 2, .collectives = {{.group = name}}},
+            kPart) == "a group with an impossible name");
   BOOST_TEST(refused > 100);
   BOOST_TEST(accepted > 0);
 }
@@ -124,11 +125,11 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_whatever_the_director_hears) {
   };
   const auto barrage = [&] {
     const std::uint64_t member = driver.workers.at(0);
-    const Halted halted{.epoch = driver.epoch() + 9,
+    const Halted halted{.configuration = driver.configuration() + 9,
                         .incarnation = member,
                         .inventory = {.step = 1, .copies = {{.rank = 1, .step = 1}}}};
     every_extreme(halted, [&](const Halted& answer) {
-      deliver(MemberHalted{.epoch = answer.epoch,
+      deliver(MemberHalted{.configuration = answer.configuration,
                            .incarnation = answer.incarnation,
                            .address = "",
                            .inventory = answer.inventory});
@@ -138,14 +139,16 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_whatever_the_director_hears) {
           .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
     });
     for (const int replica : {-1, 2, std::numeric_limits<int>::max()})
-      for (const std::uint32_t epoch : {driver.epoch(), ~0u}) {
-        deliver(ReplicaReady{.epoch = epoch, .replica = replica});
-        deliver(ReplicaPrepared{
-            .epoch = epoch, .step = driver.protocol.committed() + 1, .replica = replica});
-        deliver(ReplicaSaved{.epoch = epoch, .step = 0, .replica = replica, .error = ""});
-        deliver(ReplicaEvaluated{.epoch = epoch, .step = 0, .replica = replica});
+      for (const std::uint32_t configuration : {driver.configuration(), ~0u}) {
+        deliver(ReplicaReady{.configuration = configuration, .replica = replica});
+        deliver(ReplicaPrepared{.configuration = configuration,
+                                .step = driver.protocol.committed() + 1,
+                                .replica = replica});
+        deliver(ReplicaSaved{
+            .configuration = configuration, .step = 0, .replica = replica, .error = ""});
+        deliver(ReplicaEvaluated{.configuration = configuration, .step = 0, .replica = replica});
       }
-    deliver(WorkerFailed{.incarnation = member, .epoch = ~0u, .message = "x"});
+    deliver(WorkerFailed{.incarnation = member, .configuration = ~0u, .message = "x"});
   };
   driver.on(Started{});
   barrage();
@@ -163,11 +166,11 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_whatever_the_director_hears) {
   BOOST_TEST(driver.protocol.committed() == 2);
 }
 
-/// Epoch 1 of two stages, whose workers have the incarnations 7 and 8.
-EnterEpoch two_stages(const RunSpec& spec) {
-  EnterEpoch whole{.epoch = {.run = 1, .number = 1, .shape = first_shape(spec)}};
+/// Configuration 1 of two stages, whose workers have the incarnations 7 and 8.
+EnterConfiguration two_stages(const RunSpec& spec) {
+  EnterConfiguration whole{.configuration = {.run = 1, .number = 1, .shape = first_shape(spec)}};
   for (const std::uint64_t incarnation : {7, 8})
-    whole.epoch.members.push_back(
+    whole.configuration.members.push_back(
         {.id = static_cast<int>(incarnation), .incarnation = incarnation});
   return whole;
 }
@@ -178,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
   Hub hub;
   StatusBoard board;
   const RunSpec spec = small_run(2);
-  const auto orders = std::make_shared<const EpochOrders>(spec, two_stages(spec));
+  const auto orders = std::make_shared<const ConfigurationOrders>(spec, two_stages(spec));
   {
     caf::scoped_actor self{system};
     const caf::actor me{self};
@@ -192,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
         .hub = hub,
         .board = board});
     self->send(replica, orders);
-    const ReplicaPart part{.epoch = 1,
+    const ReplicaPart part{.configuration = 1,
                            .replica = 0,
                            .ranks_of_replica = 2,
                            .num_ranks = 2,
@@ -201,18 +204,18 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
     int sent = 0, refused = 0;
     const auto barrage = [&](const auto& message) {
       every_extreme(message, [&](const auto& changed) {
-        if (changed.epoch == 0 || fault_in(changed, part).empty()) return;
+        if (changed.configuration == 0 || fault_in(changed, part).empty()) return;
         ++sent;
         self->send(replica, changed);
       });
     };
-    barrage(Ready{.epoch = 1, .rank = 1});
-    barrage(Prepared{.epoch = 1, .step = 1, .rank = 1, .sent = {{.to = 0}}});
-    barrage(Saved{.epoch = 1, .step = 0, .rank = 1});
-    barrage(Evaluated{.epoch = 1, .step = 0, .rank = 1});
-    barrage(Tapped{.epoch = 1, .step = 1, .rank = 1, .to = 0});
-    barrage(ParameterHistograms{.epoch = 1, .step = 1, .rank = 1});
-    for (const int rank : {0, 1}) self->send(replica, Ready{.epoch = 1, .rank = rank});
+    barrage(Ready{.configuration = 1, .rank = 1});
+    barrage(Prepared{.configuration = 1, .step = 1, .rank = 1, .sent = {{.to = 0}}});
+    barrage(Saved{.configuration = 1, .step = 0, .rank = 1});
+    barrage(Evaluated{.configuration = 1, .step = 0, .rank = 1});
+    barrage(Tapped{.configuration = 1, .step = 1, .rank = 1, .to = 0});
+    barrage(ParameterHistograms{.configuration = 1, .step = 1, .rank = 1});
+    for (const int rank : {0, 1}) self->send(replica, Ready{.configuration = 1, .rank = rank});
     bool ready = false;
     self->receive_while([&] { return !ready; })(
         [&](const Refused& message) {
@@ -222,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
         },
         [&](const Event& event) { ready = std::holds_alternative<ReplicaReady>(event); },
         [](const RanksWatched&) {}, [](const Peers&) {}, [](const Moves&) {},
-        [](const BeginEpoch&) {});
+        [](const BeginConfiguration&) {});
     BOOST_TEST(sent > 50);
     BOOST_TEST(refused == sent);
     self->send_exit(replica, caf::exit_reason::user_shutdown);
@@ -256,7 +259,7 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
   ControlPlaneConfig config(2);
   caf::actor_system system{config};
   const RunSpec spec = small_run(2);
-  const EnterEpoch whole = two_stages(spec);
+  const EnterConfiguration whole = two_stages(spec);
   int begun = 0, refused = 0;
   // Sends messages to a stage actor of its own and reads the answers that come before that actor
   // ends.
@@ -266,16 +269,16 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
     const caf::actor stage =
         system.spawn<StageActor>(caf::actor{self}, Join{.member = {.id = 7, .incarnation = 7}},
                                  std::ref<OrderSink>(sink), std::chrono::hours(1));
-    Peers peers{.epoch = 1, .members = {}};
-    for (const auto& [rank, member] : whole.epoch.members) peers.members[rank] = member;
+    Peers peers{.configuration = 1, .members = {}};
+    for (const auto& [rank, member] : whole.configuration.members) peers.members[rank] = member;
     self->send(stage, peers);
     (self->send(stage, changed), ...);
     self->send(stage, Finish{.reason = "done"});
     sink.finished.get_future().wait();
     for (const StageOrder& order : sink.orders)
-      if (const auto* begin = std::get_if<EnterEpoch>(&order)) {
+      if (const auto* begin = std::get_if<EnterConfiguration>(&order)) {
         ++begun;
-        BOOST_TEST(begin->epoch.rank_of(7) == 0);
+        BOOST_TEST(begin->configuration.rank_of(7) == 0);
         for (const StateMove& move : begin->start.state.moves)
           BOOST_TEST((move.from | move.to) < 2);
       }
@@ -286,16 +289,17 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
       self->receive([](const Join&) {}, [&](const Failed&) { ++refused; },
                     caf::after(std::chrono::seconds(0)) >> [&] { more = false; });
   };
-  const BeginEpoch begin{.epoch = {.run = 1, .number = 1, .shape = whole.epoch.shape},
-                         .start = {.state = {.step = 1, .from_memory = true}}};
+  const BeginConfiguration begin{
+      .configuration = {.run = 1, .number = 1, .shape = whole.configuration.shape},
+      .start = {.state = {.step = 1, .from_memory = true}}};
   every_extreme(begin, send);
-  every_extreme(Moves{.epoch = 1, .moves = {{.unit = 1, .from = 0, .to = 1}}},
+  every_extreme(Moves{.configuration = 1, .moves = {{.unit = 1, .from = 0, .to = 1}}},
                 [&](const Moves& changed) { send(changed, begin); });
-  every_extreme(WarmUp{.order = 1, .rank = 1, .shape = whole.epoch.shape}, send);
-  every_extreme(RunStep{.epoch = 1, .step = 1, .taps = {{.from = 0, .to = 1}}}, send);
-  every_extreme(Commit{.epoch = 1, .step = 1}, send);
-  every_extreme(Save{.epoch = 1, .step = 1}, send);
-  every_extreme(Halt{.epoch = 1, .kept = 0}, send);
+  every_extreme(WarmUp{.order = 1, .rank = 1, .shape = whole.configuration.shape}, send);
+  every_extreme(RunStep{.configuration = 1, .step = 1, .taps = {{.from = 0, .to = 1}}}, send);
+  every_extreme(Commit{.configuration = 1, .step = 1}, send);
+  every_extreme(Save{.configuration = 1, .step = 1}, send);
+  every_extreme(Halt{.configuration = 1, .kept = 0}, send);
   BOOST_TEST(begun > 0);
   BOOST_TEST(refused > 50);
 }

@@ -36,7 +36,7 @@ T round_trip(caf::actor_system& system, const T& value) {
   return copy.get_as<T>(0);
 }
 
-EpochHeader some_epoch() {
+ConfigurationHeader some_configuration() {
   return {
       .number = 3,
       .shape = {.mesh = {.pp = 2, .dp = 2},
@@ -47,17 +47,17 @@ EpochHeader some_epoch() {
 
 }  // namespace
 
-BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
+BOOST_FIXTURE_TEST_CASE(configuration_orders_survive_the_wire, System) {
   const auto copy =
-      round_trip(system, BeginEpoch{.epoch = some_epoch(),
-                                    .start = {.state = {.step = 4, .from_memory = true},
-                                              .checkpoint = "c",
-                                              .weights_only = true,
-                                              .sample_origin = -7,
-                                              .saves_only = true,
-                                              .digest = 9}});
-  BOOST_TEST(copy.epoch.number == 3u);
-  BOOST_TEST((copy.epoch.shape == some_epoch().shape));
+      round_trip(system, BeginConfiguration{.configuration = some_configuration(),
+                                            .start = {.state = {.step = 4, .from_memory = true},
+                                                      .checkpoint = "c",
+                                                      .weights_only = true,
+                                                      .sample_origin = -7,
+                                                      .saves_only = true,
+                                                      .digest = 9}});
+  BOOST_TEST(copy.configuration.number == 3u);
+  BOOST_TEST((copy.configuration.shape == some_configuration().shape));
   BOOST_TEST(copy.start.state.step == 4);
   BOOST_TEST(copy.start.state.from_memory);
   BOOST_TEST(copy.start.weights_only);
@@ -65,18 +65,18 @@ BOOST_FIXTURE_TEST_CASE(epoch_orders_survive_the_wire, System) {
   BOOST_TEST(copy.start.saves_only);
   BOOST_TEST(copy.start.digest == 9u);
   const std::vector<StateMove> some{{.unit = 2, .from = 1, .to = 0, .copy_of = 3, .part = 4}};
-  const auto moves = round_trip(system, Moves{.epoch = 3, .moves = some});
-  BOOST_TEST(moves.epoch == 3u);
+  const auto moves = round_trip(system, Moves{.configuration = 3, .moves = some});
+  BOOST_TEST(moves.configuration == 3u);
   BOOST_TEST((moves.moves == some));
   const auto peers =
-      round_trip(system, Peers{.epoch = 3,
+      round_trip(system, Peers{.configuration = 3,
                                .members = {{7,
                                             {.id = 1,
                                              .incarnation = ~0ull,
                                              .pid = 42,
                                              .host = "h",
                                              .address = std::string("\0\xff", 2)}}}});
-  BOOST_TEST(peers.epoch == 3u);
+  BOOST_TEST(peers.configuration == 3u);
   BOOST_TEST(peers.members.at(7).address == std::string("\0\xff", 2));
   BOOST_TEST(peers.members.at(7).incarnation == ~0ull);
 }
@@ -118,14 +118,14 @@ BOOST_FIXTURE_TEST_CASE(orders_survive_the_wire, System) {
   BOOST_TEST(round_trip(system, Join{.token = "t", .member = {.id = 2}}).member.id == 2);
   const TapRequest tap{
       .from = 1, .to = 2, .backward = true, .every = 3, .dump = true, .samples = 4};
-  const auto step = round_trip(system, RunStep{.epoch = 1, .step = 1ll << 40, .taps = {tap}});
+  const auto step =
+      round_trip(system, RunStep{.configuration = 1, .step = 1ll << 40, .taps = {tap}});
   BOOST_TEST(step.step == 1ll << 40);
   BOOST_TEST((step.taps == std::vector{tap}));
-  BOOST_TEST(
-      round_trip(system, Commit{.epoch = 1, .step = 2, .clip_factor = to_bits(0.1)}).clip_factor ==
-      to_bits(0.1));
-  BOOST_TEST(round_trip(system, Save{.epoch = 1, .step = 2, .dir = "d"}).dir == "d");
-  BOOST_TEST(round_trip(system, Evaluate{.epoch = 1, .step = 2, .batch = 3}).batch == 3);
+  BOOST_TEST(round_trip(system, Commit{.configuration = 1, .step = 2, .clip_factor = to_bits(0.1)})
+                 .clip_factor == to_bits(0.1));
+  BOOST_TEST(round_trip(system, Save{.configuration = 1, .step = 2, .dir = "d"}).dir == "d");
+  BOOST_TEST(round_trip(system, Evaluate{.configuration = 1, .step = 2, .batch = 3}).batch == 3);
   BOOST_TEST(round_trip(system, Finish{.reason = "r"}).reason == "r");
 }
 
@@ -133,7 +133,7 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   const double inf = std::numeric_limits<double>::infinity(),
                nan = std::numeric_limits<double>::quiet_NaN();
   const auto copy =
-      round_trip(system, Prepared{.epoch = 1,
+      round_trip(system, Prepared{.configuration = 1,
                                   .step = 5,
                                   .rank = 3,
                                   .loss_sum = to_bits(inf),
@@ -160,7 +160,7 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST(copy.large.at(0).bucket == 4);
   BOOST_TEST(copy.large.at(0).norm == to_bits(nan));
   const Ready ready =
-      round_trip(system, Ready{.epoch = 1,
+      round_trip(system, Ready{.configuration = 1,
                                .rank = 0,
                                .digest = 8,
                                .parameters = {4, 5},
@@ -184,13 +184,14 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST((histograms.elements == 8 && histograms.not_finite == 1));
   BOOST_TEST((histograms.min == to_bits(-1) && histograms.squares == to_bits(nan)));
   BOOST_TEST((histograms.bins.at(0) == -3 && histograms.counts.at(1) == 6u));
-  const Saved saved = round_trip(system, Saved{.epoch = 1, .step = 2, .rank = 3, .for_good = true});
+  const Saved saved =
+      round_trip(system, Saved{.configuration = 1, .step = 2, .rank = 3, .for_good = true});
   BOOST_TEST(saved.rank == 3);
   BOOST_TEST(saved.for_good);
-  const auto evaluated =
-      round_trip(system, Evaluated{.epoch = 1, .step = 2, .rank = 3, .loss_sum = 6, .targets = 7});
+  const auto evaluated = round_trip(
+      system, Evaluated{.configuration = 1, .step = 2, .rank = 3, .loss_sum = 6, .targets = 7});
   BOOST_TEST((evaluated.loss_sum == 6u && evaluated.targets == 7));
-  BOOST_TEST(round_trip(system, Failed{.epoch = 1, .kind = 65, .message = "m"}).kind == 65);
+  BOOST_TEST(round_trip(system, Failed{.configuration = 1, .kind = 65, .message = "m"}).kind == 65);
   const auto beat = round_trip(system, Heartbeat{.state = "s",
                                                  .waiting_for = "w",
                                                  .allocated = {.stage = {.weights = 1,

@@ -16,8 +16,9 @@ namespace {
 ReplicaPrepared cut_after(std::size_t cut, const std::vector<double>& squares,
                           const std::vector<stages::ParameterInfo>& parameters) {
   std::vector<Ready> ready{Ready{}, Ready{.rank = 1}};
-  std::vector<Prepared> votes{Prepared{.epoch = 1, .step = 2},
-                              Prepared{.epoch = 1, .step = 2, .rank = 1, .loss_sum = to_bits(3)}};
+  std::vector<Prepared> votes{
+      Prepared{.configuration = 1, .step = 2},
+      Prepared{.configuration = 1, .step = 2, .rank = 1, .loss_sum = to_bits(3)}};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::size_t stage = i < cut ? 0 : 1;
     ready[stage].parameters.push_back(static_cast<std::uint32_t>(i));

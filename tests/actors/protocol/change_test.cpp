@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_before_it_has_a_part_is_nobodys_loss) 
   BOOST_TEST(!find<ReportWorkerLost>(effects)->has_part);
   BOOST_TEST_REQUIRE(find<OrderHalt>(effects));
   BOOST_TEST(!find<OrderHalt>(effects)->reconnect);  // it never connected to any worker
-  BOOST_TEST(find<StartEpoch>(driver.on(driver.halted(0, 3, {.step = 1}))));
+  BOOST_TEST(find<StartConfiguration>(driver.on(driver.halted(0, 3, {.step = 1}))));
   effects = driver.ready();
   BOOST_TEST(find<SpawnWorker>(effects));
   BOOST_TEST(find<OrderStep>(effects)->step == 2);
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_before_it_has_a_part_is_nobodys_loss) 
   driver.warm();
   driver.prepared(2);
   driver.on(driver.halted(1, 4, {}));
-  BOOST_TEST(find<StartEpoch>(driver.on(driver.halted(0, 4, {.step = 2}))));
+  BOOST_TEST(find<StartConfiguration>(driver.on(driver.halted(0, 4, {.step = 2}))));
   effects = driver.on(driver.exited(1, false));
   BOOST_TEST(find<OrderHalt>(effects)->reconnect);  // it may have been sending
   const auto* answer = find<AnswerScale>(effects);
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_says_why_it_cannot_ends_no_run) {
   for (int time = 0; time < 3; ++time) {
     driver.on(driver.joined(1));
     effects = driver.on(WorkerFailed{.incarnation = driver.workers.at(1),
-                                     .epoch = 1,
+                                     .configuration = 1,
                                      .kind = ErrorKind::data,
                                      .message = "no room",
                                      .now_s = 1});
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(who_has_no_use_after_an_order_was_given_up_leaves) {
   BOOST_TEST(find<OrderLeave>(effects)->incarnation == driver.workers.at(1));
 }
 
-/// The worker was asked to halt, and has no place in the epoch that follows.
+/// The worker was asked to halt, and has no place in the configuration that follows.
 BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited) {
   Driver driver(test::small_run(1, 1));
   driver.start();
@@ -152,8 +152,8 @@ BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited
   for (const int rank : {1, 2}) driver.on(driver.joined(rank));
   driver.warm();
   driver.prepared(1);
-  const auto halted = [&](std::uint64_t incarnation, std::uint32_t epoch) {
-    MemberHalted event = driver.halted(0, epoch, {});
+  const auto halted = [&](std::uint64_t incarnation, std::uint32_t configuration) {
+    MemberHalted event = driver.halted(0, configuration, {});
     event.incarnation = incarnation;
     return driver.on(event);
   };
@@ -163,18 +163,18 @@ BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited
     return driver.on(event);
   };
   for (const std::uint64_t newcomer : {second, third}) halted(newcomer, 2);
-  BOOST_TEST_REQUIRE(find<StartEpoch>(halted(driver.workers.at(0), 2)));
+  BOOST_TEST_REQUIRE(find<StartConfiguration>(halted(driver.workers.at(0), 2)));
   BOOST_TEST(find<OrderHalt>(killed(driver.workers.at(0))));
   halted(second, 3);
-  BOOST_TEST_REQUIRE(find<StartEpoch>(halted(third, 3)));
+  BOOST_TEST_REQUIRE(find<StartConfiguration>(halted(third, 3)));
   driver.ready();
   BOOST_TEST(driver.workers.at(2) != third);
   driver.on(driver.joined(2));
   driver.warm();
   BOOST_TEST(find<OrderHalt>(driver.prepared(1)));
   BOOST_TEST(find<OrderHalt>(killed(driver.workers.at(2))));
-  BOOST_TEST(!find<StartEpoch>(halted(second, 5)));
-  BOOST_TEST(find<StartEpoch>(killed(third)));
+  BOOST_TEST(!find<StartConfiguration>(halted(second, 5)));
+  BOOST_TEST(find<StartConfiguration>(killed(third)));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(a_failed_run_computes_nothing_again) {
   driver.prepared(1);
   const auto lost = driver.on(driver.exited(1, false));
   // No copy of what rank 1 had is left.
-  driver.on(driver.halted(0, find<OrderHalt>(lost)->epoch, {.step = 1}));
+  driver.on(driver.halted(0, find<OrderHalt>(lost)->configuration, {.step = 1}));
   BOOST_TEST(find<OrderFinish>(driver.on(driver.joined(1))));
   const Outcome outcome = end_of(driver);
   BOOST_TEST(outcome.exit_code == 70);
@@ -90,17 +90,17 @@ BOOST_AUTO_TEST_CASE(an_error_of_data_or_of_the_director_ends_a_run_saved) {
     driver.start();
     driver.prepared(1);
     const auto failed = data ? driver.on(WorkerFailed{.incarnation = driver.workers.at(1),
-                                                      .epoch = 1,
+                                                      .configuration = 1,
                                                       .kind = ErrorKind::data,
                                                       .message = "text.bin is gone"})
                              : driver.on(DirectorFailed{.message = "no memory"});
     BOOST_TEST(!find<KillWorker>(failed));
     const OrderHalt* halt = find<OrderHalt>(failed);
     BOOST_REQUIRE(halt);
-    driver.on(driver.halted(0, halt->epoch, {.step = 1}));
-    const auto begun = driver.on(driver.halted(1, halt->epoch, {.step = 1}));
-    BOOST_REQUIRE(find<StartEpoch>(begun));
-    BOOST_TEST(find<StartEpoch>(begun)->saves_only);
+    driver.on(driver.halted(0, halt->configuration, {.step = 1}));
+    const auto begun = driver.on(driver.halted(1, halt->configuration, {.step = 1}));
+    BOOST_REQUIRE(find<StartConfiguration>(begun));
+    BOOST_TEST(find<StartConfiguration>(begun)->saves_only);
     const Outcome outcome = end_saved(driver, driver.ready(), 1);
     BOOST_TEST(outcome.exit_code == (data ? 65 : 70));
     BOOST_TEST(outcome.reason.find(data ? "text.bin is gone" : "no memory") != std::string::npos);
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_halt_is_lost_at_once) {
   driver.prepared(1);
   const auto lost = driver.on(driver.exited(1, false));
   const auto effects = driver.on(WorkerFailed{.incarnation = driver.workers.at(0),
-                                              .epoch = find<OrderHalt>(lost)->epoch,
+                                              .configuration = find<OrderHalt>(lost)->configuration,
                                               .kind = ErrorKind::unavailable,
                                               .message = "no thread left",
                                               .symptom = true});
@@ -164,9 +164,9 @@ BOOST_AUTO_TEST_CASE(a_change_that_fails_for_good_is_refused_and_costs_no_run) {
   driver.warm();
   const auto changed = driver.prepared(1);
   for (int rank = 0; rank < 2; ++rank)
-    driver.on(driver.halted(rank, find<OrderHalt>(changed)->epoch, {.step = 1}));
+    driver.on(driver.halted(rank, find<OrderHalt>(changed)->configuration, {.step = 1}));
   const auto effects = driver.on(WorkerFailed{.incarnation = driver.workers.at(0),
-                                              .epoch = driver.epoch(),
+                                              .configuration = driver.configuration(),
                                               .kind = ErrorKind::data,
                                               .message = "text.bin is gone"});
   const AnswerScale* answer = find<AnswerScale>(effects);
@@ -176,10 +176,10 @@ BOOST_AUTO_TEST_CASE(a_change_that_fails_for_good_is_refused_and_costs_no_run) {
   const auto ready = recover(driver, effects, {{0, {.step = 1}}, {1, {.step = 1}}});
   BOOST_REQUIRE(find<OrderStep>(ready));
   BOOST_TEST(find<OrderStep>(ready)->step == 2);
-  BOOST_TEST(driver.protocol.epoch().shape.mesh.pp == 2);
+  BOOST_TEST(driver.protocol.configuration().shape.mesh.pp == 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_stop_before_the_first_epoch_is_half_way) {
+BOOST_AUTO_TEST_CASE(a_stop_before_the_first_configuration_is_half_way) {
   Driver driver(test::small_run(2));
   driver.on(Started{});
   driver.on(StopOrdered{.reason = "SIGINT"});
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_stop_orders_no_more_of_an_evaluation) {
   driver.start();
   const auto evaluates = [&](std::int64_t batch) {
     return driver.by_replicas([&](int r) {
-      return Event{ReplicaEvaluated{.epoch = 1, .step = 1, .batch = batch, .replica = r}};
+      return Event{ReplicaEvaluated{.configuration = 1, .step = 1, .batch = batch, .replica = r}};
     });
   };
   BOOST_TEST(driver.prepared(1).size() == 3u);  // the commit and two batches
@@ -215,7 +215,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_is_summed_by_batch_whoever_answers_first) {
   driver.prepared(1);
   const auto answer = [&](std::int64_t batch, int replica) {
     return driver.on(ReplicaEvaluated{
-        .epoch = 1, .step = 1, .batch = batch, .replica = replica, .loss_sum = 64});
+        .configuration = 1, .step = 1, .batch = batch, .replica = replica, .loss_sum = 64});
   };
   BOOST_TEST(answer(0, 1).empty());
   BOOST_TEST(answer(1, 1).empty());

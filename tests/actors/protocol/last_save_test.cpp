@@ -62,9 +62,9 @@ BOOST_AUTO_TEST_CASE(a_last_step_whose_weights_are_not_finite_is_not_tried_again
   Driver driver(spec);
   driver.start();
   driver.prepared(1);
-  driver.on(ReplicaSaved{.epoch = 1, .step = 1, .replica = 0, .error = "I/O error"});
+  driver.on(ReplicaSaved{.configuration = 1, .step = 1, .replica = 0, .error = "I/O error"});
   const auto answered = driver.on(ReplicaSaved{
-      .epoch = 1, .step = 1, .replica = 1, .error = "tensor w is inf", .for_good = true});
+      .configuration = 1, .step = 1, .replica = 1, .error = "tensor w is inf", .for_good = true});
   BOOST_REQUIRE(find<PublishCheckpoint>(answered));
   BOOST_TEST(find<PublishCheckpoint>(answered)->error == "tensor w is inf");
   const auto failed = driver.on(Published{.step = 1, .error = "tensor w is inf"});
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_could_not_be_saved_is_saved_again_when_a_stop_m
   driver.prepared(1);
   BOOST_TEST(find<ReportUnsaved>(fail_save(driver, 1, "I/O error"))->error == "I/O error");
   driver.on(StopOrdered{.reason = "SIGTERM"});
-  const auto evaluated = driver.on(ReplicaEvaluated{.epoch = 1, .step = 1});
+  const auto evaluated = driver.on(ReplicaEvaluated{.configuration = 1, .step = 1});
   BOOST_TEST(find<OrderSave>(wait_out(driver, evaluated)));
 }
 

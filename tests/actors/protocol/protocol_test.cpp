@@ -22,11 +22,11 @@ BOOST_AUTO_TEST_CASE(a_run_spawns_joins_prepares_and_steps) {
              }) == 4);
   for (int rank = 0; rank < 3; ++rank) BOOST_TEST(driver.on(driver.joined(rank)).empty());
   const auto all = driver.on(driver.joined(3));
-  BOOST_REQUIRE(find<StartEpoch>(all));
-  BOOST_TEST(find<StartEpoch>(all)->epoch.members.at(3).pid == 1003);
-  BOOST_TEST(!find<StartEpoch>(all)->state.from_memory);
-  BOOST_TEST(driver.on(ReplicaReady{.epoch = 1, .replica = 0}).empty());
-  const auto ready = driver.on(ReplicaReady{.epoch = 1, .replica = 1});
+  BOOST_REQUIRE(find<StartConfiguration>(all));
+  BOOST_TEST(find<StartConfiguration>(all)->configuration.members.at(3).pid == 1003);
+  BOOST_TEST(!find<StartConfiguration>(all)->state.from_memory);
+  BOOST_TEST(driver.on(ReplicaReady{.configuration = 1, .replica = 0}).empty());
+  const auto ready = driver.on(ReplicaReady{.configuration = 1, .replica = 1});
   BOOST_REQUIRE(find<OrderStep>(ready));
   BOOST_TEST(find<OrderStep>(ready)->step == 1);
 }
@@ -34,10 +34,10 @@ BOOST_AUTO_TEST_CASE(a_run_spawns_joins_prepares_and_steps) {
 BOOST_AUTO_TEST_CASE(a_step_commits_when_the_last_replica_has_voted) {
   Driver driver(test::small_run(2, 2));
   driver.start();
-  BOOST_TEST(
-      driver.on(ReplicaPrepared{.epoch = 1, .step = 1, .replica = 1, .loss_sum = 2}).empty());
-  const auto effects = driver.on(
-      ReplicaPrepared{.epoch = 1, .step = 1, .replica = 0, .loss_sum = 1, .squared_norm = 9});
+  BOOST_TEST(driver.on(ReplicaPrepared{.configuration = 1, .step = 1, .replica = 1, .loss_sum = 2})
+                 .empty());
+  const auto effects = driver.on(ReplicaPrepared{
+      .configuration = 1, .step = 1, .replica = 0, .loss_sum = 1, .squared_norm = 9});
   const auto* commit = find<OrderCommit>(effects);
   BOOST_REQUIRE(commit);
   BOOST_TEST(commit->loss == (1.0 + 2.0) / 128);
@@ -51,20 +51,20 @@ BOOST_AUTO_TEST_CASE(a_step_commits_when_the_last_replica_has_voted) {
 BOOST_AUTO_TEST_CASE(the_loss_is_the_mean_over_the_targets_that_votes_count) {
   Driver driver(test::small_run());
   driver.start();
-  const auto effects = driver.on(
-      ReplicaPrepared{.epoch = 1, .step = 1, .loss_sum = 30, .targets = 40, .squared_norm = 1});
+  const auto effects = driver.on(ReplicaPrepared{
+      .configuration = 1, .step = 1, .loss_sum = 30, .targets = 40, .squared_norm = 1});
   const auto* commit = find<OrderCommit>(effects);
   BOOST_REQUIRE(commit);
   BOOST_TEST(commit->loss == 0.75);
   BOOST_TEST(commit->targets == 40);
 }
 
-BOOST_AUTO_TEST_CASE(votes_of_another_epoch_or_step_count_for_nothing) {
+BOOST_AUTO_TEST_CASE(votes_of_another_configuration_or_step_count_for_nothing) {
   Driver driver(test::small_run());
   driver.start();
-  const auto early = driver.on(ReplicaPrepared{.epoch = 2, .step = 1});
-  BOOST_TEST(find<ReportRefused>(early)->why == "epoch 2, but the newest is 1");
-  BOOST_TEST(driver.on(ReplicaPrepared{.epoch = 1, .step = 2}).empty());
+  const auto early = driver.on(ReplicaPrepared{.configuration = 2, .step = 1});
+  BOOST_TEST(find<ReportRefused>(early)->why == "configuration 2, but the newest is 1");
+  BOOST_TEST(driver.on(ReplicaPrepared{.configuration = 1, .step = 2}).empty());
   BOOST_TEST(driver.protocol.committed() == 0);
 }
 
@@ -91,12 +91,12 @@ BOOST_AUTO_TEST_CASE(replicas_that_differ_end_the_run_unless_they_are_repaired) 
     Driver driver(spec);
     driver.on(Started{});
     for (int rank = 0; rank < spec.num_ranks(); ++rank) driver.on(driver.joined(rank));
-    const auto effects =
-        driver.on(ReplicaReady{.epoch = 1, .replica = 1, .difference = "rank 1 had others"});
+    const auto effects = driver.on(
+        ReplicaReady{.configuration = 1, .replica = 1, .difference = "rank 1 had others"});
     if (repairs) {
       BOOST_REQUIRE(find<ReportRepair>(effects));
       BOOST_TEST(find<ReportRepair>(effects)->difference == "rank 1 had others");
-      BOOST_TEST(find<OrderStep>(driver.on(ReplicaReady{.epoch = 1, .replica = 0})));
+      BOOST_TEST(find<OrderStep>(driver.on(ReplicaReady{.configuration = 1, .replica = 0})));
       continue;
     }
     const Outcome outcome = end_of(driver);
@@ -154,9 +154,9 @@ BOOST_AUTO_TEST_CASE(evaluation_follows_the_step_and_reports_the_mean) {
   Driver driver(spec);
   driver.start();
   BOOST_TEST(find<OrderEvaluate>(driver.prepared(1)));
-  driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = 0, .loss_sum = 256});
+  driver.on(ReplicaEvaluated{.configuration = 1, .step = 1, .batch = 0, .loss_sum = 256});
   const auto effects =
-      driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = 1, .loss_sum = 256});
+      driver.on(ReplicaEvaluated{.configuration = 1, .step = 1, .batch = 1, .loss_sum = 256});
   BOOST_REQUIRE(find<ReportEvaluation>(effects));
   BOOST_TEST(find<ReportEvaluation>(effects)->losses.at(0) == 512.0 / (2 * 128));
   BOOST_TEST(find<OrderStep>(effects)->step == 2);
@@ -169,9 +169,9 @@ BOOST_AUTO_TEST_CASE(an_evaluation_ends_with_its_samples) {
   Driver driver(spec);
   driver.start();
   driver.prepared(1);
-  driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = 0, .loss_sum = 100});
+  driver.on(ReplicaEvaluated{.configuration = 1, .step = 1, .batch = 0, .loss_sum = 100});
   const auto effects =
-      driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = 1, .loss_sum = 20});
+      driver.on(ReplicaEvaluated{.configuration = 1, .step = 1, .batch = 1, .loss_sum = 20});
   BOOST_REQUIRE(find<ReportEvaluation>(effects));
   BOOST_TEST(find<ReportEvaluation>(effects)->losses.at(0) ==
              120.0 / static_cast<double>((spec.batch.global + 1) * seq_len));
@@ -189,7 +189,8 @@ BOOST_AUTO_TEST_CASE(sets_are_evaluated_one_after_the_other_and_reported_togethe
   driver.start();
   driver.prepared(1);
   const auto answer = [&](std::int64_t batch, double loss_sum) {
-    return driver.on(ReplicaEvaluated{.epoch = 1, .step = 1, .batch = batch, .loss_sum = loss_sum});
+    return driver.on(
+        ReplicaEvaluated{.configuration = 1, .step = 1, .batch = batch, .loss_sum = loss_sum});
   };
   answer(0, 256);
   answer(1, 512);
@@ -210,8 +211,8 @@ BOOST_AUTO_TEST_CASE(the_last_step_is_evaluated_too) {
   for (std::int64_t step = 1; step <= 4; ++step) driver.prepared(step);
   driver.saved(4);
   BOOST_TEST(find<OrderEvaluate>(driver.on(Published{.step = 4})));
-  BOOST_TEST(find<OrderFinish>(
-      driver.on(ReplicaEvaluated{.epoch = driver.epoch(), .step = 4, .loss_sum = 1})));
+  BOOST_TEST(find<OrderFinish>(driver.on(
+      ReplicaEvaluated{.configuration = driver.configuration(), .step = 4, .loss_sum = 1})));
 }
 
 BOOST_AUTO_TEST_CASE(stop_finishes_the_step_saves_and_ends_with_0) {
@@ -236,7 +237,7 @@ BOOST_AUTO_TEST_CASE(stop_now_kills_and_ends_with_75) {
 
 WorkerFailed symptom_of(Driver& driver, int rank, const std::string& message) {
   return {.incarnation = driver.workers.at(rank),
-          .epoch = driver.epoch(),
+          .configuration = driver.configuration(),
           .kind = ErrorKind::unavailable,
           .message = message,
           .symptom = true,
@@ -293,7 +294,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_refuses_the_users_data_keeps_its_exit_code) {
   driver.on(Started{});
   driver.on(driver.joined(0));
   driver.on(WorkerFailed{.incarnation = driver.workers.at(0),
-                         .epoch = driver.epoch(),
+                         .configuration = driver.configuration(),
                          .kind = ErrorKind::data,
                          .message = "the checkpoint is torn"});
   BOOST_TEST(end_of(driver).exit_code == 65);

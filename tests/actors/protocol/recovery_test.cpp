@@ -46,8 +46,8 @@ class Simulation {
   };
 
   /// What the machine has too little of for some time: so many of the next starts of workers fail,
-  /// of the next orders to halt or to begin an epoch, and of the next checkpoints. With `data` a
-  /// worker's error says that a file is gone.
+  /// of the next orders to halt or to begin a configuration, and of the next checkpoints. With
+  /// `data` a worker's error says that a file is gone.
   struct Shortage {
     int starts = 0;
     int orders = 0;
@@ -87,11 +87,11 @@ class Simulation {
  private:
   std::string describe() const {
     std::string text = "phase " + std::to_string(static_cast<int>(protocol_.phase())) + ", step " +
-                       std::to_string(protocol_.committed()) + ", epoch " +
-                       std::to_string(protocol_.epoch().number);
+                       std::to_string(protocol_.committed()) + ", configuration " +
+                       std::to_string(protocol_.configuration().number);
     for (const auto& [incarnation, worker] : workers_)
       text += ", worker " + std::to_string(worker.id) + (worker.joined ? " joined" : " new") +
-              (worker.epoch ? " in " + std::to_string(worker.epoch->number) : "");
+              (worker.configuration ? " in " + std::to_string(worker.configuration->number) : "");
     return text;
   }
   int pick(int n) { return static_cast<int>(rng_() % static_cast<unsigned>(n)); }
@@ -153,7 +153,7 @@ class Simulation {
     std::vector<std::uint64_t> newcomers;
     for (const auto& [incarnation, worker] : workers_)
       if (reached_.rank_of(incarnation) < 0 &&
-          !(worker.epoch && ready_.contains(worker.epoch->rank_of(incarnation))))
+          !(worker.configuration && ready_.contains(worker.configuration->rank_of(incarnation))))
         newcomers.push_back(incarnation);
     if (newcomers.empty()) return false;
     die(newcomers[static_cast<std::size_t>(pick(static_cast<int>(newcomers.size())))], true);
@@ -209,10 +209,10 @@ class Simulation {
     return true;
   }
   /// Lets a worker answer an order with an error, after which it waits for the next order to halt.
-  bool fails(const SimWorker& worker, std::uint32_t epoch) {
+  bool fails(const SimWorker& worker, std::uint32_t configuration) {
     if (!take_one(shortage_.orders)) return false;
     answer(WorkerFailed{.incarnation = worker.incarnation,
-                        .epoch = epoch,
+                        .configuration = configuration,
                         .kind = shortage_.data ? ErrorKind::data : ErrorKind::unavailable,
                         .message = "no thread left",
                         .symptom = !shortage_.data,
@@ -231,7 +231,7 @@ class Simulation {
       if (worker.known)
         tell(incarnation, [this, effect](SimWorker& w) {
           const MemberHalted halted = w.halt(effect);
-          if (!fails(w, effect.epoch)) answer(halted);
+          if (!fails(w, effect.configuration)) answer(halted);
         });
   }
   void perform(const OrderWarmUp& effect) {
@@ -249,69 +249,72 @@ class Simulation {
         effect.way.reached != static_cast<std::int64_t>(result_.committed.size()))
       result_.broken = "a way back was told that is none";
   }
-  void perform(const StartEpoch& effect) {
+  void perform(const StartConfiguration& effect) {
     const std::int64_t back_to = effect.state.step;
     if (std::exchange(told_back_, std::nullopt) !=
         (back_to < newest_ ? std::optional(back_to) : std::nullopt))
       result_.broken = "steps are computed again of which nobody was told";
     newest_ = back_to;
     if (publishing_ && !effect.state.from_memory)
-      result_.broken = "an epoch loads a checkpoint that a newer one may push out";
+      result_.broken = "a configuration loads a checkpoint that a newer one may push out";
     ready_.clear();
     begun_.clear();
-    const auto order = std::make_shared<const StartEpoch>(effect);
-    for (const auto& [place, member] : effect.epoch.members)
+    const auto order = std::make_shared<const StartConfiguration>(effect);
+    for (const auto& [place, member] : effect.configuration.members)
       tell(member.incarnation, [this, order](SimWorker& w) { begin(w, *order); });
   }
-  void begin(SimWorker& w, const StartEpoch& order) {
-    const Epoch& epoch = order.epoch;
-    const int rank = epoch.rank_of(w.incarnation);
-    if (epoch.number == protocol_.epoch().number && epoch.number > 1 && fails(w, epoch.number))
+  void begin(SimWorker& w, const StartConfiguration& order) {
+    const Configuration& configuration = order.configuration;
+    const int rank = configuration.rank_of(w.incarnation);
+    if (configuration.number == protocol_.configuration().number && configuration.number > 1 &&
+        fails(w, configuration.number))
       return;
-    w.begin(epoch, order.state.step);
-    if (epoch.members.at(rank).address != std::to_string(w.node))
+    w.begin(configuration, order.state.step);
+    if (configuration.members.at(rank).address != std::to_string(w.node))
       result_.broken = "peers were given an address that a worker no longer has";
-    if (epoch.number == protocol_.epoch().number) began(order, rank);
+    if (configuration.number == protocol_.configuration().number) began(order, rank);
   }
   /// A member that has begun gives its state at once. A member that has begun and has all its state
   /// is ready.
-  void began(const StartEpoch& effect, int member) {
+  void began(const StartConfiguration& effect, int member) {
     begun_.insert(member);
-    const Epoch& epoch = effect.epoch;
-    for (int rank = 0; rank < epoch.num_ranks(); ++rank) {
+    const Configuration& configuration = effect.configuration;
+    for (int rank = 0; rank < configuration.num_ranks(); ++rank) {
       const bool has_all = std::ranges::all_of(effect.state.moves, [&](const StateMove& move) {
         return move.to != rank || begun_.contains(move.from);
       });
       // A worker that has died meanwhile does not answer.
-      if (!has_all || !begun_.contains(rank) || !alive(epoch.members.at(rank).incarnation) ||
-          !ready_.insert(rank).second)
+      if (!has_all || !begun_.contains(rank) ||
+          !alive(configuration.members.at(rank).incarnation) || !ready_.insert(rank).second)
         continue;
-      const int replica = place_of(epoch.shape.mesh, rank).replica, pp = epoch.shape.mesh.pp;
+      const int replica = place_of(configuration.shape.mesh, rank).replica,
+                pp = configuration.shape.mesh.pp;
       if (std::ranges::count_if(ready_, [&](int r) {
-            return place_of(epoch.shape.mesh, r).replica == replica;
+            return place_of(configuration.shape.mesh, r).replica == replica;
           }) == pp)
-        answer(ReplicaReady{.epoch = epoch.number, .replica = replica});
+        answer(ReplicaReady{.configuration = configuration.number, .replica = replica});
     }
   }
-  void perform(const ReportEpoch&) { reached_ = protocol_.epoch(); }
+  void perform(const ReportConfiguration&) { reached_ = protocol_.configuration(); }
   void perform(const OrderLeave& effect) {
     tell(effect.incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
   }
   void perform(const OrderStep& effect) {
-    const auto running = std::make_shared<const Epoch>(protocol_.epoch());
+    const auto running = std::make_shared<const Configuration>(protocol_.configuration());
     votes_.clear();
     for (int rank = 0; rank < running->num_ranks(); ++rank)
       tell(running->members.at(rank).incarnation, [this, running, rank, effect](SimWorker& w) {
-        const Epoch& epoch = *running;
-        if (!w.epoch || w.epoch->number != epoch.number || w.spoilt) return;
+        const Configuration& configuration = *running;
+        if (!w.configuration || w.configuration->number != configuration.number || w.spoilt) return;
         w.before.reset();
         if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
-        const int pp = epoch.shape.mesh.pp;
-        if (pp > 1 && epoch.shape.mesh.dp == 1)
-          w.receive_copy({.rank = neighbour_of(epoch.shape, rank, -1), .step = effect.step - 1});
-        const int replica = place_of(epoch.shape.mesh, rank).replica;
+        const int pp = configuration.shape.mesh.pp;
+        if (pp > 1 && configuration.shape.mesh.dp == 1)
+          w.receive_copy(
+              {.rank = neighbour_of(configuration.shape, rank, -1), .step = effect.step - 1});
+        const int replica = place_of(configuration.shape.mesh, rank).replica;
         if (++votes_[replica] == pp)
-          answer(ReplicaPrepared{.epoch = epoch.number,
+          answer(ReplicaPrepared{.configuration = configuration.number,
                                  .step = effect.step,
                                  .replica = replica,
                                  .loss_sum = 1,
@@ -331,23 +334,23 @@ class Simulation {
       result_.recomputed =
           std::max(result_.recomputed, static_cast<int>(before_loss_ - (effect.step - 1)));
     before_loss_ = 0;
-    const Epoch& epoch = protocol_.epoch();
-    for (int rank = 0; rank < epoch.num_ranks(); ++rank)
-      tell(epoch.members.at(rank).incarnation, [effect](SimWorker& w) {
+    const Configuration& configuration = protocol_.configuration();
+    for (int rank = 0; rank < configuration.num_ranks(); ++rank)
+      tell(configuration.members.at(rank).incarnation, [effect](SimWorker& w) {
         w.step = effect.step;
         w.previous = true;
       });
   }
   void perform(const OrderSave& effect) {
-    const auto running = std::make_shared<const Epoch>(protocol_.epoch());
+    const auto running = std::make_shared<const Configuration>(protocol_.configuration());
     const auto parts = std::make_shared<std::map<int, int>>();  // written, by replica
     for (int rank = 0; rank < running->num_ranks(); ++rank)
       tell(running->members.at(rank).incarnation, [=, this](SimWorker& w) {
-        if (!w.epoch || w.epoch->number != running->number) return;
+        if (!w.configuration || w.configuration->number != running->number) return;
         if (w.step != effect.step) result_.broken = "a checkpoint of other state was written";
         const int r = place_of(running->shape.mesh, rank).replica;
         if (++(*parts)[r] < running->shape.mesh.pp) return;
-        answer(ReplicaSaved{.epoch = running->number, .step = effect.step, .replica = r});
+        answer(ReplicaSaved{.configuration = running->number, .step = effect.step, .replica = r});
       });
   }
   void perform(const PublishCheckpoint& effect) {
@@ -358,14 +361,14 @@ class Simulation {
   }
   void perform(const AbandonCheckpoint&) {}
   void perform(const OrderEvaluate& effect) {
-    const auto running = std::make_shared<const Epoch>(protocol_.epoch());
+    const auto running = std::make_shared<const Configuration>(protocol_.configuration());
     const auto parts = std::make_shared<std::map<int, int>>();  // done, by replica
     for (int rank = 0; rank < running->num_ranks(); ++rank)
       tell(running->members.at(rank).incarnation, [=, this](const SimWorker& w) {
-        if (!w.epoch || w.epoch->number != running->number || w.spoilt) return;
+        if (!w.configuration || w.configuration->number != running->number || w.spoilt) return;
         const int replica = place_of(running->shape.mesh, rank).replica;
         if (++(*parts)[replica] == running->shape.mesh.pp)
-          answer(ReplicaEvaluated{.epoch = running->number,
+          answer(ReplicaEvaluated{.configuration = running->number,
                                   .step = effect.step,
                                   .batch = effect.batch,
                                   .replica = replica,
@@ -415,14 +418,14 @@ class Simulation {
   DirectorProtocol protocol_;
   std::map<std::uint64_t, SimWorker> workers_;
   std::map<int, std::deque<std::function<void()>>> waiting_;
-  std::set<int> begun_, ready_;  // members of the epoch that is being prepared
+  std::set<int> begun_, ready_;  // members of the configuration that is being prepared
   std::map<int, int> votes_;
-  Epoch reached_;  // by all ranks
+  Configuration reached_;  // by all ranks
   std::set<std::uint64_t> open_orders_, open_saves_;
   std::uint64_t ordered_ = 0, timer_ = 0;
   std::int64_t before_loss_ = 0;
   std::int64_t newest_ = 0;                // the step of the state that the workers have
-  std::optional<std::int64_t> told_back_;  // to which the next epoch is said to go back
+  std::optional<std::int64_t> told_back_;  // to which the next configuration is said to go back
   std::optional<std::int64_t> publishing_;
   double clock_ = 0;
   Shortage shortage_;

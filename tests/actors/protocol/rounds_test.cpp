@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(half_a_checkpoint_is_given_up_and_a_whole_one_is_not) {
   checkpoint.add({.step = 5});
   checkpoint.give_up();
   BOOST_TEST(checkpoint.publishing());
-  BOOST_TEST(!checkpoint.finish({.step = 4}), "of an epoch before");
+  BOOST_TEST(!checkpoint.finish({.step = 4}), "of a configuration before");
   BOOST_TEST(checkpoint.saved() == 4, "and yet it counts");
   BOOST_TEST(checkpoint.finish({.step = 5}));
 }

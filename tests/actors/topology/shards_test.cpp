@@ -187,8 +187,8 @@ void check_moves(const RunSpec& spec) {
       RunSpec before = spec, after = spec;
       before.mesh = from;
       after.mesh = to;
-      Epoch kept{.number = 1, .shape = first_shape(before), .members = {}};
-      Epoch next{.number = 2, .shape = first_shape(after), .members = {}};
+      Configuration kept{.number = 1, .shape = first_shape(before), .members = {}};
+      Configuration next{.number = 2, .shape = first_shape(after), .members = {}};
       const StateParts given_by(spec, kept.shape), taken_by(spec, next.shape);
       const int dead = state_sharding_of(spec, kept.shape, 0).twins ? kept.num_ranks() / 2 : -1;
       std::map<std::uint64_t, StateInventory> inventory;
@@ -240,11 +240,11 @@ BOOST_AUTO_TEST_CASE(state_of_any_shape_becomes_that_of_any_other) {
 BOOST_AUTO_TEST_CASE(slices_survive_any_death_but_that_of_two_neighbours) {
   RunSpec spec = spec_of({.dp = 4});
   spec.data_parallel.division = stages::StateDivision::optim;
-  Epoch kept{.number = 1, .shape = first_shape(spec), .members = {}};
+  Configuration kept{.number = 1, .shape = first_shape(spec), .members = {}};
   for (int i = 0; i < 4; ++i)
     kept.members.push_back({.id = i, .incarnation = static_cast<std::uint64_t>(i) + 100});
   const auto survives = [&](const std::set<int>& dead) {
-    Epoch next{.number = 2, .shape = kept.shape, .members = {}};
+    Configuration next{.number = 2, .shape = kept.shape, .members = {}};
     std::map<std::uint64_t, StateInventory> inventory;
     for (int i = 0; i < 4; ++i) {
       const std::uint64_t incarnation = (dead.contains(i) ? 900u : 100u) + static_cast<unsigned>(i);

@@ -30,10 +30,10 @@ class Run {
     begin(first_shape(spec));
   }
   void begin(const ClusterShape& shape) {
-    epoch_ = epoch_of(shape, epoch_.number + 1);
-    mind_.begin(epoch_);
+    configuration_ = configuration_of(shape, configuration_.number + 1);
+    mind_.begin(configuration_);
   }
-  const ClusterShape& shape() const { return epoch_.shape; }
+  const ClusterShape& shape() const { return configuration_.shape; }
   std::int64_t step() const { return step_; }
   bool measures() const { return mind_.measures(); }
   double last_step_s() const { return last_step_s_; }
@@ -43,14 +43,14 @@ class Run {
   std::optional<AutoLayout::Advice> advice(int limit) {
     for (int i = 0; i < limit; ++i) {
       const bool traces = mind_.measures();
-      const auto costs = costs_of(epoch_.shape, times_);
+      const auto costs = costs_of(configuration_.shape, times_);
       RunSpec changed = spec_;
-      changed.schedule = epoch_.shape.schedule;
+      changed.schedule = configuration_.shape.schedule;
       ++step_;
       last_step_s_ = schedules::simulate(make_plan(changed), costs)->wall + beyond_;
-      auto advice = mind_.stepped(epoch_.number, step_, last_step_s_);
+      auto advice = mind_.stepped(configuration_.number, step_, last_step_s_);
       if (traces)
-        for (const auto& actions : test::traces_of(spec_, epoch_, step_, costs))
+        for (const auto& actions : test::traces_of(spec_, configuration_, step_, costs))
           if (!advice) advice = mind_.traced(actions);
       if (advice) return advice;
     }
@@ -62,7 +62,7 @@ class Run {
   LayerTimes times_;
   AutoLayout mind_;
   double last_step_s_ = 0;
-  Epoch epoch_;
+  Configuration configuration_;
   std::int64_t step_ = 0;
   double beyond_ = 2;
 };

@@ -36,7 +36,7 @@ RunSpec spec_of(int pp, int dp = 1) {
   return spec;
 }
 
-Epoch epoch_with_shape(const ClusterShape& shape, std::uint32_t number) {
+Configuration configuration_with_shape(const ClusterShape& shape, std::uint32_t number) {
   return {.run = 1, .number = number, .shape = shape, .members = {}};
 }
 
@@ -49,23 +49,25 @@ schedules::Costs equal_costs() {
 
 /// Runs steps 5, 6, ... until there is advice, but at most `limit` steps.
 std::optional<AutoSchedule::Advice> advice_of(AutoSchedule& mind, const RunSpec& spec,
-                                              const Epoch& epoch, int limit, double seconds = 40) {
+                                              const Configuration& configuration, int limit,
+                                              double seconds = 40) {
   std::optional<AutoSchedule::Advice> advice;
   for (std::int64_t step = 5; step < 5 + limit && !advice; ++step) {
-    advice = mind.stepped(epoch.number, step, seconds);
-    for (const TracedActions& actions : traces_of(spec, epoch, step, equal_costs()))
+    advice = mind.stepped(configuration.number, step, seconds);
+    for (const TracedActions& actions : traces_of(spec, configuration, step, equal_costs()))
       if (!advice) advice = mind.traced(actions);
   }
   return advice;
 }
 
 Measured measured_of(const RunSpec& spec, double step_s = 40) {
-  const Epoch epoch = epoch_with_shape(first_shape(spec), 1);
-  StepMeter meter(epoch.shape);
+  const Configuration configuration = configuration_with_shape(first_shape(spec), 1);
+  StepMeter meter(configuration.shape);
   for (std::int64_t step = 1; step <= kMeasured; ++step) {
     BOOST_TEST(!meter.result());
     meter.add(step, step == 1 ? 1000 : step_s);
-    for (const auto& actions : traces_of(spec, epoch, step, equal_costs())) meter.add(actions);
+    for (const auto& actions : traces_of(spec, configuration, step, equal_costs()))
+      meter.add(actions);
   }
   return meter.result().value();
 }
@@ -133,11 +135,11 @@ BOOST_AUTO_TEST_CASE(pairs_are_chosen_for_collectives_that_they_hide) {
     costs.stages[0].collectives = {.forward = collective_s,
                                    .input_gradient = collective_s / 2,
                                    .weight_gradient = collective_s / 2};
-    const Epoch epoch = epoch_with_shape(first_shape(spec), 1);
-    StepMeter meter(epoch.shape);
+    const Configuration configuration = configuration_with_shape(first_shape(spec), 1);
+    StepMeter meter(configuration.shape);
     for (std::int64_t step = 1; step <= kMeasured; ++step) {
       meter.add(step, 400);
-      for (const auto& actions : traces_of(spec, epoch, step, costs)) meter.add(actions);
+      for (const auto& actions : traces_of(spec, configuration, step, costs)) meter.add(actions);
     }
     const Measured measured = meter.result().value();
     BOOST_TEST(measured.chunks[0].of(Op::F) == 1);
@@ -232,7 +234,7 @@ BOOST_AUTO_TEST_CASE(the_fastest_that_fits_is_chosen_if_it_is_worth_it) {
 BOOST_AUTO_TEST_CASE(some_steps_are_measured_then_a_schedule_is_ordered_and_compared) {
   const RunSpec spec = spec_of(4);
   AutoSchedule mind(spec, [](const ClusterShape&, const ClusterShape&) { return true; });
-  const Epoch first = epoch_with_shape(first_shape(spec), 1);
+  const Configuration first = configuration_with_shape(first_shape(spec), 1);
   mind.begin(first);
   BOOST_TEST(!advice_of(mind, spec, first, kMeasured - 1));
   mind.begin(first);
@@ -244,10 +246,11 @@ BOOST_AUTO_TEST_CASE(some_steps_are_measured_then_a_schedule_is_ordered_and_comp
   BOOST_TEST(!mind.measures());
   BOOST_TEST(!advice_of(mind, spec, first, 20));  // once
 
-  const Epoch second = epoch_with_shape(scaled(spec, first.shape, *advice->order), 2);
+  const Configuration second =
+      configuration_with_shape(scaled(spec, first.shape, *advice->order), 2);
   mind.begin(second);
   BOOST_TEST(mind.measures());          // because the steps that it compares with were measured
-  BOOST_TEST(!mind.stepped(1, 9, 30));  // a step of the epoch before
+  BOOST_TEST(!mind.stepped(1, 9, 30));  // a step of the configuration before
   for (const double seconds : {1000, 30, 31, 29, 30, 30}) BOOST_TEST(!mind.stepped(2, 9, seconds));
   const auto verdict = mind.stepped(2, 10, 31);
   BOOST_REQUIRE(verdict.has_value());
@@ -263,12 +266,12 @@ BOOST_AUTO_TEST_CASE(a_choice_that_makes_steps_no_shorter_is_taken_back_for_good
        {std::pair{43.0, "slower with 95 % confidence"}, {40.0, "not shown to be faster"}}) {
     const RunSpec spec = spec_of(4);
     AutoSchedule mind(spec, [](const ClusterShape&, const ClusterShape&) { return true; });
-    Epoch epoch = epoch_with_shape(first_shape(spec), 1);
-    mind.begin(epoch);
-    const auto choice = advice_of(mind, spec, epoch, kMeasured);
+    Configuration configuration = configuration_with_shape(first_shape(spec), 1);
+    mind.begin(configuration);
+    const auto choice = advice_of(mind, spec, configuration, kMeasured);
     BOOST_REQUIRE((choice && choice->order && *choice->order->schedule != "1f1b"));
-    epoch = epoch_with_shape(scaled(spec, epoch.shape, *choice->order), 2);
-    mind.begin(epoch);
+    configuration = configuration_with_shape(scaled(spec, configuration.shape, *choice->order), 2);
+    mind.begin(configuration);
     std::optional<AutoSchedule::Advice> verdict;
     for (std::size_t step = 0; step <= GainCheck::kMostSteps && !verdict; ++step)
       verdict = mind.stepped(2, 20, seconds);
@@ -277,13 +280,13 @@ BOOST_AUTO_TEST_CASE(a_choice_that_makes_steps_no_shorter_is_taken_back_for_good
     BOOST_TEST(verdict->text.find("measured gain ") != std::string::npos, verdict->text);
     BOOST_TEST(verdict->text.find("goes back to 1f1b") != std::string::npos, verdict->text);
     BOOST_TEST(*verdict->order->schedule == "1f1b");
-    epoch = epoch_with_shape(scaled(spec, epoch.shape, *verdict->order), 3);
-    mind.begin(epoch);
+    configuration = configuration_with_shape(scaled(spec, configuration.shape, *verdict->order), 3);
+    mind.begin(configuration);
     BOOST_TEST(!mind.measures());
     // A user who asks again gets another schedule.
-    epoch = epoch_with_shape(first_shape(spec), 4);
-    mind.begin(epoch);
-    const auto again = advice_of(mind, spec, epoch, kMeasured);
+    configuration = configuration_with_shape(first_shape(spec), 4);
+    mind.begin(configuration);
+    const auto again = advice_of(mind, spec, configuration, kMeasured);
     BOOST_REQUIRE((again && again->order));
     BOOST_TEST(*again->order->schedule != *choice->order->schedule);
   }
@@ -292,15 +295,15 @@ BOOST_AUTO_TEST_CASE(a_choice_that_makes_steps_no_shorter_is_taken_back_for_good
 BOOST_AUTO_TEST_CASE(a_change_on_the_way_begins_anew_or_ends_it) {
   const RunSpec spec = spec_of(4);
   AutoSchedule mind(spec, [](const ClusterShape&, const ClusterShape&) { return true; });
-  const Epoch first = epoch_with_shape(first_shape(spec), 1);
+  const Configuration first = configuration_with_shape(first_shape(spec), 1);
   mind.begin(first);
   BOOST_TEST(!advice_of(mind, spec, first, 2));
-  const Epoch again = epoch_with_shape(first.shape, 2);  // after a loss
+  const Configuration again = configuration_with_shape(first.shape, 2);  // after a loss
   mind.begin(again);
   BOOST_TEST(!advice_of(mind, spec, again, kMeasured - 1));
   ScaleRequest gpipe;
   gpipe.schedule = "gpipe";
-  mind.begin(epoch_with_shape(scaled(spec, first.shape, gpipe), 3));  // a user ordered it
+  mind.begin(configuration_with_shape(scaled(spec, first.shape, gpipe), 3));  // a user ordered it
   BOOST_TEST(!mind.stepped(3, 9, 1));
   for (int i = 0; i < 9; ++i) BOOST_TEST(!mind.stepped(3, 10 + i, 1));
 }

@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(what_is_clear_is_known_early_and_nothing_is_looked_at_for_e
 }
 
 /// A worker is lost meanwhile: the step after it takes longer.
-BOOST_AUTO_TEST_CASE(the_first_step_of_each_epoch_counts_for_nothing) {
+BOOST_AUTO_TEST_CASE(the_first_step_of_each_configuration_counts_for_nothing) {
   GainCheck check({.name = "other", .step_s = 0.5, .old_steps = std::vector<double>(12, 1.0)});
   for (const double seconds : {50.0, 0.5, 0.5, 0.5})
     BOOST_TEST(!check.stepped(seconds).has_value());

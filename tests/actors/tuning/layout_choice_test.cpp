@@ -37,7 +37,7 @@ void every_split(int layers, int chunks, Split& split,
 }
 
 double fastest(const RunSpec& spec, const ClusterShape& shape, const Measured& measured) {
-  const PaperStep step(spec, shape, layer_times(shape.layout, measured), measured.hop_s);
+  const StepSimulation step(spec, shape, layer_times(shape.layout, measured), measured.hop_s);
   double best = step.simulated(shape.layout);
   Split split;
   every_split(static_cast<int>(spec.model.num_hidden_layers), step.plan().chunks_per_copy(), split,
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(pairs_are_measured_like_actions_that_run_alone) {
     const auto costs = costs_of(shape, uneven(2));
     StepMeter meter(shape);
     for (int step = 1; !meter.result(); ++step) {
-      for (const auto& actions : test::traces_of(spec, epoch_of(shape, 1), step, costs))
+      for (const auto& actions : test::traces_of(spec, configuration_of(shape, 1), step, costs))
         meter.add(actions);
       meter.add(step, 1.0);
     }

@@ -26,22 +26,25 @@ constexpr int kShards = 2;
 /// What a shard computes in two steps and an evaluation: votes and a loss, as bits.
 using Numbers = std::vector<std::uint64_t>;
 
-Numbers numbers_of(RankExecutor& executor, const EnterEpoch& order) {
-  executor.begin_epoch(order);
+Numbers numbers_of(RankExecutor& executor, const EnterConfiguration& order) {
+  executor.begin_configuration(order);
   Numbers numbers;
   for (int step = 1; step <= 2; ++step) {
-    const Prepared vote = executor.run_step({.epoch = order.epoch.number, .step = step});
+    const Prepared vote =
+        executor.run_step({.configuration = order.configuration.number, .step = step});
     numbers.push_back(vote.loss_sum);
     numbers.insert(numbers.end(), vote.squared_norms.begin(), vote.squared_norms.end());
-    executor.commit({.epoch = order.epoch.number, .step = step, .clip_factor = to_bits(1.0)});
+    executor.commit(
+        {.configuration = order.configuration.number, .step = step, .clip_factor = to_bits(1.0)});
   }
-  numbers.push_back(executor.evaluate({.epoch = order.epoch.number, .step = 2}).loss_sum);
+  numbers.push_back(
+      executor.evaluate({.configuration = order.configuration.number, .step = 2}).loss_sum);
   return numbers;
 }
 
 /// Trains shards, each of which finds the corpus at a path of its own.
 std::vector<Numbers> train(RunSpec spec, const std::vector<std::string>& paths) {
-  Epoch epoch{.number = 1, .shape = first_shape(spec), .members = {}};
+  Configuration configuration{.number = 1, .shape = first_shape(spec), .members = {}};
   std::vector<std::unique_ptr<RankExecutor>> executors;
   for (int rank = 0; rank < kShards; ++rank) {
     Member self{.id = rank, .incarnation = static_cast<std::uint64_t>(rank) + 10};
@@ -51,9 +54,10 @@ std::vector<Numbers> train(RunSpec spec, const std::vector<std::string>& paths) 
     executors.push_back(std::make_unique<RankExecutor>(
         spec, self, [](auto slots) { return transport::UcxNode::create({.slots = slots}); }));
     self.address = executors.back()->address();
-    epoch.members.push_back(self);
+    configuration.members.push_back(self);
   }
-  const EnterEpoch order{.epoch = epoch, .start = {.digest = assemble(spec, epoch.shape).digest}};
+  const EnterConfiguration order{.configuration = configuration,
+                                 .start = {.digest = assemble(spec, configuration.shape).digest}};
   std::vector<std::future<Numbers>> shards;
   for (auto& executor : executors)
     shards.push_back(std::async(std::launch::async, [&] { return numbers_of(*executor, order); }));

@@ -33,7 +33,7 @@ class Replicas {
     const std::string text = dir_.write("text.txt", std::string(2000, 'x'));
     spec.data.sources = {
         {.name = "", .tokens = stages::prepare_tokens({.files = {text}}, dir_ / "cache")}};
-    Epoch epoch{.number = 1, .shape = first_shape(spec), .members = {}};
+    Configuration configuration{.number = 1, .shape = first_shape(spec), .members = {}};
     for (int rank = 0; rank < kReplicas; ++rank) {
       Member self{.id = rank, .incarnation = static_cast<std::uint64_t>(rank) + 10};
       trainers_.push_back(std::make_unique<RankExecutor>(spec, self, [this](auto slots) {
@@ -41,27 +41,29 @@ class Replicas {
         return transport::UcxNode::create({.slots = slots});
       }));
       self.address = trainers_.back()->address();
-      epoch.members.push_back(self);
+      configuration.members.push_back(self);
     }
-    const Assembly assembly = assemble(spec, epoch.shape);
+    const Assembly assembly = assemble(spec, configuration.shape);
     const auto begin = [&](int rank) {
-      trainer(rank).begin_epoch({.epoch = epoch, .start = {.digest = assembly.digest}});
+      trainer(rank).begin_configuration(
+          {.configuration = configuration, .start = {.digest = assembly.digest}});
     };
     auto other = std::async(std::launch::async, begin, 1);
     begin(0);  // at the same time, because replicas compare their weights
     other.get();
-    epoch_ = epoch.number;
+    configuration_ = configuration.number;
     spec_ = spec;
   }
   RankExecutor& trainer(int rank) { return *trainers_.at(static_cast<std::size_t>(rank)); }
   Prepared run_step(int rank, std::int64_t step = 1) {
-    return trainer(rank).run_step({.epoch = epoch_, .step = step});
+    return trainer(rank).run_step({.configuration = configuration_, .step = step});
   }
   void train(std::int64_t step) {
     auto other = std::async(std::launch::async, [&] { run_step(1, step); });
     run_step(0, step);
     other.get();
-    for (const auto& trainer : trainers_) trainer->commit({.epoch = epoch_, .step = step});
+    for (const auto& trainer : trainers_)
+      trainer->commit({.configuration = configuration_, .step = step});
   }
   const RunSpec& spec() const { return spec_; }
   transport::SlotPool& pool(int rank) { return *pools_.at(static_cast<std::size_t>(rank)); }
@@ -71,7 +73,7 @@ class Replicas {
   RunSpec spec_;
   std::vector<std::shared_ptr<transport::SlotPool>> pools_;
   std::vector<std::unique_ptr<RankExecutor>> trainers_;
-  std::uint32_t epoch_ = 0;
+  std::uint32_t configuration_ = 0;
 };
 
 }  // namespace
@@ -80,9 +82,9 @@ BOOST_AUTO_TEST_CASE(connections_are_made_anew_after_a_death_alone) {
   Replicas replicas;
   RankExecutor& trainer = replicas.trainer(0);
   const std::string before = trainer.address();
-  const Halt planned{.epoch = 2, .kept = 1, .reconnect = false, .reason = "dp=1"};
+  const Halt planned{.configuration = 2, .kept = 1, .reconnect = false, .reason = "dp=1"};
   BOOST_TEST((trainer.halt(planned).address == before));
-  const Halt death{.epoch = 3, .kept = 1, .reconnect = true, .reason = "rank 1 ended"};
+  const Halt death{.configuration = 3, .kept = 1, .reconnect = true, .reason = "rank 1 ended"};
   const std::string answered = trainer.halt(death).address;
   BOOST_TEST((answered != before));
   BOOST_TEST((trainer.address() == answered));

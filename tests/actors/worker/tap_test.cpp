@@ -48,7 +48,7 @@ struct Sender {
     return {.step = 6, .microbatch = microbatch, .chunk = 1};
   }
   RunStep order(std::vector<TapRequest> taps) const {
-    return {.epoch = 3, .step = 6, .taps = std::move(taps)};
+    return {.configuration = 3, .step = 6, .taps = std::move(taps)};
   }
 };
 

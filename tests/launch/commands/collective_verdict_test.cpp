@@ -12,7 +12,7 @@ using nlohmann::json;
 using Lines = std::vector<std::string>;
 
 json record(int rank, int sequence, bool is_finished, const std::vector<int>& missing = {}) {
-  json line{{"rank", rank},         {"epoch", 2},         {"group", "replicas"},
+  json line{{"rank", rank},         {"configuration", 2}, {"group", "replicas"},
             {"sequence", sequence}, {"dtype", "float32"}, {"operation", "all-reduce"},
             {"elements", 1000},     {"started", 1.5},     {"finished", nullptr},
             {"missing", missing}};
@@ -21,7 +21,8 @@ json record(int rank, int sequence, bool is_finished, const std::vector<int>& mi
 }
 
 const std::string kUnfinished =
-    "epoch 2, group \"replicas\": all-reduce of 1000 float32, number 7, did not end; called by ";
+    "configuration 2, group \"replicas\": all-reduce of 1000 float32, number 7, did not end; "
+    "called by ";
 
 void expect(const CollectiveRecords& records, const Lines& expected) {
   BOOST_TEST(collective_verdict(records) == expected, boost::test_tools::per_element());
@@ -55,9 +56,9 @@ BOOST_AUTO_TEST_CASE(a_member_that_waits_as_well_is_not_at_fault) {
           "  rank 2 left no record: it never started it, or ended within it"});
 }
 
-BOOST_AUTO_TEST_CASE(the_first_unfinished_one_of_the_newest_epoch_counts) {
+BOOST_AUTO_TEST_CASE(the_first_unfinished_one_of_the_newest_configuration_counts) {
   json old = record(0, 3, false, {1});
-  old["epoch"] = 1;
+  old["configuration"] = 1;
   expect(
       {{0, {old, record(0, 7, false, {1}), record(0, 8, false, {1})}}, {1, {record(1, 6, true)}}},
       {kUnfinished + "rank 0", "  rank 1 never started it"});

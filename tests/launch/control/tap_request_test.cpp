@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(what_can_come_is_not_refused) {
                                     {.from = 1, .to = 2, .microbatch = 7},
                                     {.from = 1, .to = 2, .every = 50}})
     BOOST_TEST(launch::never_fits(request, status) == "");
-  // Before the first epoch nothing is known yet.
+  // Before the first configuration nothing is known yet.
   BOOST_TEST(launch::never_fits({.from = 7, .to = 9}, status_of({})) == "");
 }
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "launch/manifest/changes.h"
 #include "launch/manifest/reshape.h"
 #include "launch/manifest/run_spec.h"

@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(a_recovery_is_a_line_with_its_phases) {
   Hub hub;
   {
     const EventLog log(hub, path, no_complaint);
-    hub.publish({.epoch = 2,
+    hub.publish({.configuration = 2,
                  .step = 17,
                  .rank = 1,
                  .body = Recovered{.cause = "rank 1 was killed",
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_recovery_is_a_line_with_its_phases) {
   BOOST_REQUIRE(rows.size() == 1u);
   const json& row = rows[0];
   BOOST_TEST(row.at("kind") == "recovered");
-  BOOST_TEST(row.at("epoch") == 2);
+  BOOST_TEST(row.at("configuration") == 2);
   BOOST_TEST(row.at("step") == 17);
   BOOST_TEST(row.at("rank") == 1);
   BOOST_TEST(row.at("cause") == "rank 1 was killed");

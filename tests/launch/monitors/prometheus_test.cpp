@@ -96,16 +96,16 @@ BOOST_AUTO_TEST_CASE(prometheus_scrapes_what_was_published) {
 BOOST_AUTO_TEST_CASE(prometheus_tells_nothing_of_ranks_that_are_gone) {
   Hub hub;
   const PrometheusEndpoint endpoint(hub, launch::parse_http_address("127.0.0.1:0"), {});
-  const auto members = [](std::uint32_t epoch, int pp) {
+  const auto members = [](std::uint32_t configuration, int pp) {
     return RunEvent{
-        .epoch = epoch,
+        .configuration = configuration,
         .step = 1,
         .body = MembershipChanged{.pipeline = {.pp = pp},
                                   .schedule = "1f1b",
                                   .ranks = std::vector<RankStatus>(static_cast<std::size_t>(pp))}};
   };
-  const auto sign_of_life = [](std::uint32_t epoch, int rank, int to) {
-    return RunEvent{.epoch = epoch,
+  const auto sign_of_life = [](std::uint32_t configuration, int rank, int to) {
+    return RunEvent{.configuration = configuration,
                     .step = 1,
                     .rank = rank,
                     .body = RankActivity{.resident_bytes = 7, .links = {{.to = to}}}};
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(prometheus_tells_nothing_of_ranks_that_are_gone) {
   BOOST_TEST(get_until(endpoint.url(), "troupe_eval_loss 4.5").find(of_rank_1) !=
              std::string::npos);
   hub.publish(members(3, 1));
-  hub.publish(sign_of_life(2, 1, 0));  // late, from an actor of the old epoch
+  hub.publish(sign_of_life(2, 1, 0));  // late, from an actor of the old configuration
   hub.publish(sign_of_life(3, 0, 0));
   hub.publish({.body = EvaluationDone{.loss = 5.5}});
   const std::string text = get_until(endpoint.url(), "troupe_eval_loss 5.5");

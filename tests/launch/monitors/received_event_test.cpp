@@ -98,8 +98,8 @@ std::vector<EventBody> all_bodies() {
 BOOST_AUTO_TEST_CASE(what_is_received_is_what_was_sent) {
   std::set<std::string> kinds;
   for (const EventBody& body : all_bodies()) {
-    const json sent = launch::to_json(
-        RunEvent{.epoch = 3, .step = 5, .rank = 2, .body = body, .time = 1700000000.123456});
+    const json sent = launch::to_json(RunEvent{
+        .configuration = 3, .step = 5, .rank = 2, .body = body, .time = 1700000000.123456});
     kinds.insert(sent.at("kind").get<std::string>());
     const auto received = received_event(sent);
     BOOST_REQUIRE_MESSAGE(received, sent.dump());
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(a_status_is_received_with_its_ranks) {
   const RunStatus sent{.state = "running",
                        .step = 4,
                        .max_steps = 9,
-                       .epoch = 2,
+                       .configuration = 2,
                        .refused = 1,
                        .pipeline = {.pp = 2, .stage_of_chunk = {0, 1}, .microbatches = 4},
                        .ranks = {{.rank = 1,
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(fields_of_any_type_do_no_harm) {
   const json values[] = {nullptr, -1, 1e300, "text", json::array({1, "x"}), json::object(), true};
   for (int round = 0; round < 300; ++round)
     for (const EventBody& body : all_bodies()) {
-      json sent = launch::to_json(RunEvent{.epoch = 3, .step = 5, .body = body});
+      json sent = launch::to_json(RunEvent{.configuration = 3, .step = 5, .body = body});
       for (auto& [name, value] : sent.items())
         if (name != "kind" && random() % 2 == 0) value = values[random() % std::size(values)];
       BOOST_TEST(received_event(sent).has_value());

@@ -23,8 +23,8 @@ using nlohmann::json;
 const std::vector<RankStatus> kTwoRanks{{.rank = 0}, {.rank = 1, .stage = 1}};
 
 RunEvent part(std::int64_t step, int rank, const std::string& name, bool complete = true,
-              std::uint32_t epoch = 1) {
-  return {.epoch = epoch,
+              std::uint32_t configuration = 1) {
+  return {.configuration = configuration,
           .step = step,
           .rank = rank,
           .body = ActionsTraced{.actions = {{.name = name, .begin_s = 1, .end_s = 2}},
@@ -32,19 +32,22 @@ RunEvent part(std::int64_t step, int rank, const std::string& name, bool complet
 }
 
 /// Publishes a step as ranks that record their actions, if they are asked to, send it.
-void publish_step(Hub& hub, std::int64_t step, std::uint32_t epoch) {
+void publish_step(Hub& hub, std::int64_t step, std::uint32_t configuration) {
   if (hub.wanted<ActionsTraced>())
-    for (int rank = 0; rank < 2; ++rank) hub.publish(part(step, rank, "0F0", true, epoch));
-  hub.publish({.epoch = epoch, .step = step, .body = StepCommitted{.report = {.step = step}}});
+    for (int rank = 0; rank < 2; ++rank) hub.publish(part(step, rank, "0F0", true, configuration));
+  hub.publish({.configuration = configuration,
+               .step = step,
+               .body = StepCommitted{.report = {.step = step}}});
 }
 
-void begin_epoch(Hub& hub, std::uint32_t epoch) {
-  hub.publish({.epoch = epoch, .step = 0, .body = MembershipChanged{.ranks = kTwoRanks}});
+void begin_configuration(Hub& hub, std::uint32_t configuration) {
+  hub.publish(
+      {.configuration = configuration, .step = 0, .body = MembershipChanged{.ranks = kTwoRanks}});
 }
 
 /// Publishes steps until the sampler has enough of them. Returns the last one.
-std::int64_t publish_until_it_rests(Hub& hub, std::int64_t step, std::uint32_t epoch) {
-  for (; hub.wanted<ActionsTraced>(); sched_yield()) publish_step(hub, ++step, epoch);
+std::int64_t publish_until_it_rests(Hub& hub, std::int64_t step, std::uint32_t configuration) {
+  for (; hub.wanted<ActionsTraced>(); sched_yield()) publish_step(hub, ++step, configuration);
   return step;
 }
 
@@ -68,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_step_is_whole_when_every_rank_has_sent_its_last_part) {
   BOOST_TEST(whole->ranks.at(1).size() == 1u);
 }
 
-BOOST_AUTO_TEST_CASE(parts_of_other_steps_and_epochs_do_not_count) {
+BOOST_AUTO_TEST_CASE(parts_of_other_steps_and_configurations_do_not_count) {
   StepGatherer gatherer;
   const auto add = [&](const RunEvent& event) {
     return gatherer.add(event, std::get<ActionsTraced>(event.body)).has_value();
@@ -88,7 +91,7 @@ BOOST_AUTO_TEST_CASE(the_directory_keeps_a_step_of_the_newest_shape) {
   {
     const StepSampler sampler(hub, path);
     BOOST_TEST(hub.wanted<ActionsTraced>());  // from the first step on
-    begin_epoch(hub, 1);
+    begin_configuration(hub, 1);
     const std::int64_t last = publish_until_it_rests(hub, 0, 1);
     BOOST_TEST(last >= StepSampler::kFirstSteps);
     while (!std::filesystem::exists(path)) sched_yield();
@@ -97,7 +100,7 @@ BOOST_AUTO_TEST_CASE(the_directory_keeps_a_step_of_the_newest_shape) {
     publish_step(hub, last + 1, 1);  // the run goes on without recording actions
     BOOST_TEST(!hub.wanted<ActionsTraced>());
 
-    begin_epoch(hub, 2);
+    begin_configuration(hub, 2);
     while (!hub.wanted<ActionsTraced>()) sched_yield();
     publish_step(hub, last + 2, 2);
     BOOST_TEST(kept().at("step") == first_kept);
@@ -116,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_written_is_left_out) {
   Hub hub;
   {
     const StepSampler sampler(hub, path);
-    begin_epoch(hub, 1);
+    begin_configuration(hub, 1);
     publish_until_it_rests(hub, 0, 1);
   }
   BOOST_TEST(!std::filesystem::exists(path));

@@ -95,11 +95,11 @@ BOOST_AUTO_TEST_CASE(a_step_is_scalars_and_a_failure_is_text) {
 namespace {
 
 /// The parts of a tensor of six elements that two ranks have.
-RunEvent part(std::uint32_t epoch, std::vector<float> values, std::int64_t whole = 6) {
+RunEvent part(std::uint32_t configuration, std::vector<float> values, std::int64_t whole = 6) {
   ParametersSeen::Row row{.tensor = "w", .whole = whole};
   row.part.add(tensor::Tensor{
       values.data(), tensor::DType::f32, {static_cast<std::int64_t>(values.size())}});
-  return {.epoch = epoch, .step = 7, .body = ParametersSeen{.rows = {row}}};
+  return {.configuration = configuration, .step = 7, .body = ParametersSeen{.rows = {row}}};
 }
 
 /// The histograms in an event file, field by field of TensorFlow's HistogramProto.
@@ -129,8 +129,8 @@ BOOST_AUTO_TEST_CASE(histograms_of_a_committed_step_are_each_tensor_once) {
     hub.publish(part(1, {9, 9, 9}));  // a step that was given up
     hub.publish(part(2, {1, -1, 0}));
     hub.publish(part(2, {1.5f, 1.6f, INFINITY}));
-    hub.publish({.epoch = 2, .step = 7, .body = StepCommitted{.report = {.step = 7}}});
-    hub.publish({.epoch = 2, .step = 8, .body = StepCommitted{.report = {.step = 8}}});
+    hub.publish({.configuration = 2, .step = 7, .body = StepCommitted{.report = {.step = 7}}});
+    hub.publish({.configuration = 2, .step = 8, .body = StepCommitted{.report = {.step = 8}}});
   }
   const auto found = histograms_in(dir / "tb");
   BOOST_REQUIRE(found.size() == 1u);
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(a_histogram_that_lacks_a_part_is_told_and_not_written) {
     const launch::TensorBoard board(hub, dir / "tb",
                                     [&](const std::string& text) { complaints.push_back(text); });
     hub.publish(part(2, {1, -1, 0}));
-    hub.publish({.epoch = 2, .step = 7, .body = StepCommitted{.report = {.step = 7}}});
+    hub.publish({.configuration = 2, .step = 7, .body = StepCommitted{.report = {.step = 7}}});
   }
   BOOST_TEST(histograms_in(dir / "tb").empty());
   BOOST_REQUIRE(complaints.size() == 1u);

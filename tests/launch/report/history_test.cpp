@@ -10,17 +10,17 @@ BOOST_AUTO_TEST_SUITE(history_test)
 
 namespace {
 
-using launch::Happening;
 using launch::History;
+using launch::TimelineEntry;
 using nlohmann::json;
 
 json event(const char* kind, double time, std::int64_t step, json more = json::object()) {
   more.update({{"kind", kind}, {"time", time}, {"step", step}});
   return more;
 }
-json membership(double time, std::int64_t step, int epoch, int pp) {
+json membership(double time, std::int64_t step, int configuration, int pp) {
   return event("membership", time, step,
-               {{"epoch", epoch},
+               {{"configuration", configuration},
                 {"pp", pp},
                 {"dp", 1},
                 {"tp", 1},
@@ -48,7 +48,7 @@ std::vector<json> events_of_a_hard_life() {
 
 std::vector<std::string> kinds_of(const History& history) {
   std::vector<std::string> kinds;
-  for (const Happening& h : history.happenings) kinds.push_back(h.kind);
+  for (const TimelineEntry& h : history.timeline) kinds.push_back(h.kind);
   return kinds;
 }
 
@@ -58,15 +58,15 @@ BOOST_AUTO_TEST_CASE(a_history_tells_what_happened_in_order) {
   const History history = launch::history_of(events_of_a_hard_life());
   BOOST_TEST((kinds_of(history) ==
               std::vector<std::string>{"failure", "recovered", "rescaled", "launch", "ended"}));
-  const Happening& recovered = history.happenings[1];
+  const TimelineEntry& recovered = history.timeline[1];
   BOOST_TEST(recovered.step == 8);
   BOOST_TEST(recovered.stall_s == 7.75);
   BOOST_REQUIRE(recovered.phases.size() == 7u);
   BOOST_TEST(recovered.phases[2].name == "spawn");
   BOOST_TEST(recovered.phases[5].name == "catch up");
   BOOST_TEST(recovered.phases[6].seconds == 4);
-  BOOST_TEST(history.happenings[0].rank == 1);
-  BOOST_TEST(history.happenings[3].text == "resumed after step 10");
+  BOOST_TEST(history.timeline[0].rank == 1);
+  BOOST_TEST(history.timeline[3].text == "resumed after step 10");
   BOOST_REQUIRE(history.checkpoints.size() == 1u);
   BOOST_TEST(history.checkpoints[0].duration_s == 0.5);
 }
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(a_history_tells_what_happened_in_order) {
 BOOST_AUTO_TEST_CASE(a_checkpoint_is_told_by_its_name_which_fits_a_narrow_screen) {
   const json saved = event("checkpoint", 119, 10,
                            {{"path", "/a/long/way/run/checkpoints/step-10"}, {"duration_s", 0.5}});
-  BOOST_TEST(launch::happening_of(saved).sentence() == "step-10, written in 500 ms");
+  BOOST_TEST(launch::entry_of(saved).sentence() == "step-10, written in 500 ms");
 }
 
 BOOST_AUTO_TEST_CASE(a_launch_lasts_from_its_first_event_to_its_last) {
@@ -103,9 +103,9 @@ BOOST_AUTO_TEST_CASE(events_without_a_cause_are_told_by_their_numbers) {
       {event("large_gradient", 5, 3, {{"rank", 2}, {"bucket", 4}, {"norm", 125.5}}),
        event("straggler", 6, 3,
              {{"stage", 1}, {"replica", 0}, {"busy_s", 0.02}, {"usual_busy_s", 0.01}})});
-  BOOST_REQUIRE(history.happenings.size() == 2u);
-  BOOST_TEST(history.happenings[0].text == "bucket 4 of its gradients has a norm of 125.5");
-  BOOST_TEST(history.happenings[1].text ==
+  BOOST_REQUIRE(history.timeline.size() == 2u);
+  BOOST_TEST(history.timeline[0].text == "bucket 4 of its gradients has a norm of 125.5");
+  BOOST_TEST(history.timeline[1].text ==
              "stage 1 of replica 0 is slow: 20.0 ms of work in a step, usual 10.0");
 }
 
@@ -197,7 +197,7 @@ BOOST_AUTO_TEST_CASE(steps_that_are_computed_again_are_told_once) {
   const History history = launch::history_of(events);
   BOOST_TEST((kinds_of(history) ==
               std::vector<std::string>{"failure", "went_back", "rescaled", "recovered"}));
-  BOOST_TEST(history.happenings[1].title() == "went back");
+  BOOST_TEST(history.timeline[1].title() == "went back");
   std::vector<std::pair<std::int64_t, int>> shapes;
   for (const auto& shape : history.shapes) shapes.emplace_back(shape.after_step, shape.pp);
   BOOST_TEST((shapes == std::vector<std::pair<std::int64_t, int>>{{0, 2}, {30, 3}, {40, 2}}));

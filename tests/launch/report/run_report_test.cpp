@@ -38,12 +38,13 @@ fs::path torn_run(const TempDir& dir, const std::string& name,
              R"(,"grad_norm":1,"lr":0.1,"tokens":100,"step_s":0.5,"stages":[{"replica":0,)" +
              R"("stage":0,"shard":0,"busy_s":0.25,"idle_s":0.125,"collective_s":0}]})" + "\n";
   write_file(run / "metrics.jsonl", lines + R"({"step":4,"lo)");
-  write_file(run / "events.jsonl",
-             R"({"kind":"membership","epoch":1,"step":0,"time":1700000000,"pp":1,"dp":1,"tp":1})"
-             "\n"
-             R"({"kind":"failure","step":2,"time":1700000001,"rank":0,"cause":"<b>&\u0001"})"
-             "\n"
-             R"({"kind":"note","st)");
+  write_file(
+      run / "events.jsonl",
+      R"({"kind":"membership","configuration":1,"step":0,"time":1700000000,"pp":1,"dp":1,"tp":1})"
+      "\n"
+      R"({"kind":"failure","step":2,"time":1700000001,"rank":0,"cause":"<b>&\u0001"})"
+      "\n"
+      R"({"kind":"note","st)");
   return run;
 }
 

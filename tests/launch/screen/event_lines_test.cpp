@@ -13,7 +13,7 @@ namespace {
 using namespace actors;
 
 RunEvent event_of(EventBody body, int rank = -1) {
-  return {.epoch = 1, .step = 7, .rank = rank, .body = std::move(body), .time = 100};
+  return {.configuration = 1, .step = 7, .rank = rank, .body = std::move(body), .time = 100};
 }
 
 }  // namespace

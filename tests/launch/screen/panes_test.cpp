@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(events_are_newest_first_and_filtered_by_kind) {
 
 BOOST_AUTO_TEST_CASE(a_long_text_is_cut_or_goes_on_in_the_next_line) {
   RunNow run;
-  run.happenings = {{.kind = "note", .step = 1, .text = std::string(30, 'a') + " bbb ccc"}};
+  run.timeline = {{.kind = "note", .step = 1, .text = std::string(30, 'a') + " bbb ccc"}};
   const auto few = drawn(55, 3, [&](const Canvas& canvas) { draw_events(canvas, run, "", kTop); });
   BOOST_TEST(few[1] == "      1  note          " + std::string(30, 'a') + " ~");
   const auto many =

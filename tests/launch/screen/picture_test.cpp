@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(a_large_pane_has_the_screen_and_the_help_names_every_key) {
 BOOST_AUTO_TEST_CASE(a_pane_tells_how_far_it_scrolls) {
   RunNow run = shown_run(2, 1);
   for (int i = 0; i < 100; ++i)
-    run.happenings.push_back({.kind = "note", .time = 100.0 + i, .text = "note"});
+    run.timeline.push_back({.kind = "note", .time = 100.0 + i, .text = "note"});
   const auto picture = draw_screen(run, {}, 80, 24, 0);
   const int most = picture.most_scrolled[static_cast<std::size_t>(PaneId::events)];
   BOOST_TEST(most + picture.page + 1 == 103);
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_pane_tells_how_far_it_scrolls) {
 BOOST_AUTO_TEST_CASE(no_character_that_controls_a_terminal_is_drawn) {
   RunNow run = shown_run(2, 1);
   run.name = "\x1b[2Jevil\n\xff\xc2\x9b";
-  run.happenings.push_back({.kind = "\x1b", .time = NAN, .text = "\x1b]0;title\x07\u202e"});
+  run.timeline.push_back({.kind = "\x1b", .time = NAN, .text = "\x1b]0;title\x07\u202e"});
   run.ranks[0].state = "\r\t\x7f";
   const auto picture = draw_screen(run, {}, 160, 50, 0);
   for (int y = 0; y < 50; ++y)

@@ -25,7 +25,7 @@ using nlohmann::json;
 constexpr double kNow = 1.8e9;
 
 RunEvent event_of(EventBody body, std::int64_t step = 0, double time = 100) {
-  return {.epoch = 1, .step = step, .body = std::move(body), .time = time};
+  return {.configuration = 1, .step = step, .body = std::move(body), .time = time};
 }
 
 RunEvent members(int pp, int dp) {
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(steps_that_are_computed_again_are_shown_as_progress) {
 
   // Whoever comes meanwhile sees the same.
   RunWatch late = watched();
-  late.begin({.state = "catching up", .step = 6, .epoch = 2, .catch_up = way}, 5);
+  late.begin({.state = "catching up", .step = 6, .configuration = 2, .catch_up = way}, 5);
   BOOST_TEST(late.now(kNow).state() == "catching up");
   BOOST_TEST(late.now(kNow).reached() == 9);
 
@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(a_watch_may_begin_within_a_run) {
   RunWatch watch(run);
   watch.begin({.state = "running",
                .step = 2,
-               .epoch = 1,
+               .configuration = 1,
                .ranks = {{.rank = 0, .state = "running", .resident_bytes = 7}}},
               12.5);
   RunNow now = watch.now(kNow);
@@ -219,8 +219,8 @@ BOOST_AUTO_TEST_CASE(a_watch_may_begin_within_a_run) {
   watch.apply(event_of(EvaluationDone{.loss = 5}, 2, 106));
   watch.apply(event_of(EvaluationDone{.loss = 4}, 3, 107));
   now = watch.now(kNow);
-  BOOST_TEST(now.history.happenings.size() == 1u);
-  BOOST_TEST(std::ranges::count(now.happenings, "failure", &launch::Happening::kind) == 1);
+  BOOST_TEST(now.history.timeline.size() == 1u);
+  BOOST_TEST(std::ranges::count(now.timeline, "failure", &launch::TimelineEntry::kind) == 1);
   BOOST_TEST(now.evaluations.size() == 2u);
   BOOST_TEST(now.doing == "recovering");
 }

@@ -56,14 +56,14 @@ BOOST_AUTO_TEST_CASE(the_state_follows_the_run_and_actions_are_recorded_while_so
   BOOST_TEST(!hub.wanted<ActionsTraced>());
   http_get(page.url() + "state");
   BOOST_TEST(hub.wanted<ActionsTraced>());
-  hub.publish({.epoch = 1,
+  hub.publish({.configuration = 1,
                .step = 0,
                .body = MembershipChanged{.pipeline = {.pp = 2},
                                          .ranks = {{.rank = 0}, {.rank = 1, .stage = 1}}}});
   get_until(page.url() + "state", "rank 1: replica 0, stage 1");
   hub.publish(step_event(5, 1.5));
   for (int rank = 0; rank < 2; ++rank)
-    hub.publish({.epoch = 1,
+    hub.publish({.configuration = 1,
                  .step = 5,
                  .rank = rank,
                  .body = ActionsTraced{.actions = {{.name = "0F0", .begin_s = 1, .end_s = 2}},

@@ -109,7 +109,7 @@ Step step_of(StateDivision division, int member) {
   stages::UnitOrder order;
   const auto add_reads = [&](std::vector<int>& units, Pass pass) {
     std::span<const int> last;
-    for (const stages::NodeEnd& node : stage->nodes(0, pass)) {
+    for (const stages::NodeEffects& node : stage->nodes(0, pass)) {
       if (node.reads.empty() || std::ranges::equal(node.reads, last)) continue;
       units.insert(units.end(), node.reads.begin(), node.reads.end());
       last = node.reads;

@@ -75,7 +75,7 @@ void for_each_node(const Stage& stage, const Check& check) {
   for (int chunk = 0; chunk < stage.num_chunks(); ++chunk)
     for (const Pass pass :
          {Pass::forward, Pass::backward, Pass::input_gradient, Pass::weight_gradient})
-      for (const NodeEnd& node : stage.nodes(chunk, pass)) check(pass, node);
+      for (const NodeEffects& node : stage.nodes(chunk, pass)) check(pass, node);
 }
 
 }  // namespace
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(buckets_that_a_node_uses_lie_in_slots_of_their_own) {
     test::NullDevice device;
     const StageSpec spec = stages.next();
     const auto stage = make_transformer_stage(spec, device);
-    for_each_node(*stage, [&](Pass pass, const NodeEnd& node) {
+    for_each_node(*stage, [&](Pass pass, const NodeEffects& node) {
       BOOST_TEST(have_slots_of_their_own(node.adds_to, &StateBucket::gradient_slot, *stage));
       const auto slot =
           pass == Pass::forward ? &StateBucket::forward_slot : &StateBucket::backward_slot;
@@ -109,9 +109,9 @@ BOOST_AUTO_TEST_CASE(no_bucket_takes_the_slot_of_one_that_lacks_gradients) {
     for (const Pass pass : {Pass::backward, Pass::weight_gradient})
       for (int chunk = 0; chunk < stage->num_chunks(); ++chunk) {
         std::vector<int> lacks(buckets.size()), writes(buckets.size());
-        for (const NodeEnd& node : stage->nodes(chunk, pass))
+        for (const NodeEffects& node : stage->nodes(chunk, pass))
           for (const int bucket : node.adds_to) ++lacks[static_cast<std::size_t>(bucket)];
-        for (const NodeEnd& node : stage->nodes(chunk, pass)) {
+        for (const NodeEffects& node : stage->nodes(chunk, pass)) {
           for (const int bucket : node.adds_to) writes[static_cast<std::size_t>(bucket)] = 1;
           std::set<int> open;
           for (std::size_t b = 0; b < buckets.size(); ++b)
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(no_bucket_takes_the_slot_of_one_that_lacks_gradients) {
     // Each bucket belongs to one chunk.
     std::vector<int> chunk_of(buckets.size(), -1);
     for (int chunk = 0; chunk < stage->num_chunks(); ++chunk)
-      for (const NodeEnd& node : stage->nodes(chunk, Pass::weight_gradient))
+      for (const NodeEffects& node : stage->nodes(chunk, Pass::weight_gradient))
         for (const int b : node.adds_to) {
           int& of = chunk_of[static_cast<std::size_t>(b)];
           BOOST_TEST((of == -1 || of == chunk));

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tests/transport/ucx/group_members.h"
-#include "transport/collective_room.h"
+#include "transport/collective_memory.h"
 
 // The memory of groups among hosts.
 
@@ -15,14 +15,14 @@ BOOST_AUTO_TEST_SUITE(group_room_test)
 namespace {
 
 using transport::all_reduce_slots_bytes;
-using transport::CollectiveRoom;
+using transport::CollectiveMemory;
 
 constexpr int kMembers = 3;
 
 /// A group in a room, with a thread for each member.
 class RoomMembers {
  public:
-  explicit RoomMembers(const CollectiveRoom& room) : nodes_(kMembers), streams_(kMembers) {
+  explicit RoomMembers(const CollectiveMemory& room) : nodes_(kMembers), streams_(kMembers) {
     for (int rank = 0; rank < kMembers; ++rank)
       groups_.push_back(nodes_.node(rank).make_group(kGroupRun, 1, 5, "g", {0, 1, 2}, rank, room));
   }
@@ -59,8 +59,8 @@ class RoomMembers {
 
 BOOST_AUTO_TEST_CASE(a_group_keeps_to_its_room_however_much_is_under_way) {
   const std::size_t size = 60'000;
-  const CollectiveRoom room{.at_once = 2,
-                            .slots_bytes = all_reduce_slots_bytes(size, sizeof(float), kMembers)};
+  const CollectiveMemory room{.at_once = 2,
+                              .slots_bytes = all_reduce_slots_bytes(size, sizeof(float), kMembers)};
   // A slot of 20,000 elements for each of two members, in each of two phases, twice.
   BOOST_TEST(room.bytes() == 2 * 2 * 2 * 80'000);
   RoomMembers members(room);

@@ -47,7 +47,7 @@ using Worlds = std::tuple<SharedMemoryWorld, SleepingWorld, TcpWorld>;
 }  // namespace troupe::test
 
 #include "tests/contract/channel_contract.h"
-#include "tests/contract/channel_epochs_contract.h"
+#include "tests/contract/channel_contract_of_configurations.h"
 #include "tests/contract/channel_events_contract.h"
 
 namespace troupe::test {
@@ -61,9 +61,9 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(kept_slots_stay_as_they_are_until_they_are_freed, 
   for (int i = 0; i < 2; ++i) old.push_back(world.channel(1).receive(forth(1, i)));
   auto memory = world.channel(1).keep(forth(1));
   world.channel(0).flush();
-  world.channel(0).open({.run = kRun, .epoch = 2, .rank = 0, .edges = edges});
+  world.channel(0).open({.run = kRun, .configuration = 2, .rank = 0, .edges = edges});
   world.channel(1).open({.run = kRun,
-                         .epoch = 2,
+                         .configuration = 2,
                          .rank = 1,
                          .edges = edges,
                          .kept = {{.chunk = 1, .memory = memory}}});
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(unknown_transports_are_named) {
 
 BOOST_AUTO_TEST_CASE(a_peer_without_connection_is_named) {
   UcxNodes nodes(1);
-  nodes.channel(0).open({.run = kRun, .epoch = 1, .rank = 0, .edges = two_way({10}, 1)});
+  nodes.channel(0).open({.run = kRun, .configuration = 1, .rank = 0, .edges = two_way({10}, 1)});
   expect_error(ErrorKind::unavailable, {"rank 1"}, [&] { nodes.channel(0).receive(back(1)); });
 }
 
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_node_may_end_while_payloads_arrive) {
     UcxNodes nodes(2);
     for (int rank = 0; rank < 2; ++rank)
       nodes.channel(rank).open(
-          {.run = kRun, .epoch = 1, .rank = rank, .edges = two_way({1 << 19}, kMessages)});
+          {.run = kRun, .configuration = 1, .rank = rank, .edges = two_way({1 << 19}, kMessages)});
     for (int i = 0; i < kMessages; ++i) send_message(nodes.channel(0), forth(1, i));
     BOOST_TEST(receive_message(nodes.channel(1), forth(1)));
     nodes.kill(1);  // the other messages are on their way, straight into its slots

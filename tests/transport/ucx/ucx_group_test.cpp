@@ -285,15 +285,15 @@ BOOST_AUTO_TEST_CASE(a_gather_that_is_aborted_leaves_the_members_tensors) {
   }));
 }
 
-BOOST_AUTO_TEST_CASE(a_new_epoch_works_after_an_abort) {
+BOOST_AUTO_TEST_CASE(a_new_configuration_works_after_an_abort) {
   UcxNodes nodes(2);
   const MemberStream stream, other_stream;
-  for (std::uint32_t epoch = 1; epoch <= 3; ++epoch) {
-    const auto first = nodes.node(0).make_group(kGroupRun, epoch, 1, "pair", {0, 1}, 0);
-    const auto second = nodes.node(1).make_group(kGroupRun, epoch, 1, "pair", {0, 1}, 1);
+  for (std::uint32_t configuration = 1; configuration <= 3; ++configuration) {
+    const auto first = nodes.node(0).make_group(kGroupRun, configuration, 1, "pair", {0, 1}, 0);
+    const auto second = nodes.node(1).make_group(kGroupRun, configuration, 1, "pair", {0, 1}, 1);
     std::vector<float> a(200'000, 1), b(200'000, 2);
     const auto work = first->all_reduce(stream, view(a));
-    if (epoch == 1) {
+    if (configuration == 1) {
       first->abort("a recovery");
       second->abort("a recovery");
       expect_error(ErrorKind::unavailable, {"a recovery"}, [&] { work->wait(); });

@@ -30,7 +30,7 @@ constexpr std::uint64_t kEndless = 1ull << 40;
 const auto kTransports = utf::data::make({"shm,self", "tcp,self"});
 
 struct Job {
-  std::uint32_t epoch = 1;
+  std::uint32_t configuration = 1;
   std::int64_t elements = 0;
   std::uint64_t steps = 0;
 };
@@ -38,10 +38,13 @@ struct Job {
 /// Sends back one gradient for each activation; then waits to be told to end.
 void echo_to(const TestSocket& parent) {
   Job job;
-  std::istringstream(parent.receive()) >> job.epoch >> job.elements >> job.steps;
+  std::istringstream(parent.receive()) >> job.configuration >> job.elements >> job.steps;
   const auto node = node_of_child(parent);
   Channel& channel = node->channel();
-  channel.open({.run = kRun, .epoch = job.epoch, .rank = 1, .edges = two_way({job.elements}, 2)});
+  channel.open({.run = kRun,
+                .configuration = job.configuration,
+                .rank = 1,
+                .edges = two_way({job.elements}, 2)});
   parent.send("open");
   for (std::uint64_t step = 0; step < job.steps; ++step) {
     if (!receive_message(channel, forth(step))) ::_exit(3);
@@ -67,14 +70,16 @@ BOOST_AUTO_TEST_CASE(echo_without_segments, *utf::disabled()) {
   std::_Exit(0);  // UCX 1.13 leaks what it had made of a worker that it could not create
 }
 
-/// Connects a child that echoes to `node`, both in the job's epoch.
+/// Connects a child that echoes to `node`, both in the job's configuration.
 void begin_echo(UcxNode& node, const ChildProcess& child, std::uint64_t incarnation,
                 const Job& job) {
-  child.socket().send(std::to_string(job.epoch) + ' ' + std::to_string(job.elements) + ' ' +
+  child.socket().send(std::to_string(job.configuration) + ' ' + std::to_string(job.elements) + ' ' +
                       std::to_string(job.steps));
   introduce(node, child, incarnation);
-  node.channel().open(
-      {.run = kRun, .epoch = job.epoch, .rank = 0, .edges = two_way({job.elements}, 2)});
+  node.channel().open({.run = kRun,
+                       .configuration = job.configuration,
+                       .rank = 0,
+                       .edges = two_way({job.elements}, 2)});
   child.socket().receive();
 }
 
@@ -146,7 +151,7 @@ BOOST_DATA_TEST_CASE(a_killed_process_is_replaced, kTransports, transports) {
     for (std::uint32_t life = 1; life <= 4; ++life) {
       if (life > 1 && node->shares_memory()) node = UcxNode::create({.environment = environment});
       const auto child =
-          start_echo(*node, life, {.epoch = life, .elements = 200'000, .steps = kEndless});
+          start_echo(*node, life, {.configuration = life, .elements = 200'000, .steps = kEndless});
       pids.insert(child->pid());
       auto stream = runner([&] { return exchange(node->channel(), kEndless); });
       until([&] { return node->channel().counts().edges.at(0).bytes > 20u * 800'000; });

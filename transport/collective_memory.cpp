@@ -1,4 +1,4 @@
-#include "transport/collective_room.h"
+#include "transport/collective_memory.h"
 
 #include <algorithm>
 

@@ -7,7 +7,7 @@ namespace troupe::transport {
 
 /// The memory that a group of hosts has for collectives from its begin. If a collective needs more,
 /// the group gets more.
-struct CollectiveRoom {
+struct CollectiveMemory {
   /// Collectives that run at a time; later ones begin, in their order, when earlier ones are done.
   int at_once = 4;
   /// Bytes of the slots in which the pieces of the largest collective arrive, or more.

@@ -1,4 +1,4 @@
-#include "actors/protocol/epoch_gathering.h"
+#include "actors/protocol/configuration_gathering.h"
 
 #include <boost/test/unit_test.hpp>
 
@@ -6,11 +6,11 @@
 
 namespace troupe::actors {
 
-BOOST_AUTO_TEST_SUITE(epoch_gathering_test)
+BOOST_AUTO_TEST_SUITE(configuration_gathering_test)
 
 namespace {
 
-/// A cluster whose ranks have reached epoch 1, the workers in the order of their ranks.
+/// A cluster whose ranks have reached configuration 1, the workers in the order of their ranks.
 struct Cluster {
   explicit Cluster(int pp, int dp = 1)
       : gathering(first_shape(test::small_run(pp, dp))), roster(7) {
@@ -18,7 +18,7 @@ struct Cluster {
     BOOST_REQUIRE(gathering.open(roster));
     halt_all();
     BOOST_REQUIRE(gathering.count({}, roster));
-    kept = gathering.epoch({}, roster);
+    kept = gathering.configuration({}, roster);
   }
   std::uint64_t join() {
     const Member member = roster.spawn();
@@ -31,10 +31,10 @@ struct Cluster {
       if (roster.contains(worker)) gathering.on_halted(worker, {.step = 4});
   }
 
-  EpochGathering gathering;
+  ConfigurationGathering gathering;
   Roster roster;
   std::vector<std::uint64_t> workers;
-  Epoch kept;
+  Configuration kept;
 };
 
 ClusterShape shape(int pp, int dp = 1) {
@@ -43,7 +43,7 @@ ClusterShape shape(int pp, int dp = 1) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(an_epoch_waits_for_every_answer_and_every_rank) {
+BOOST_AUTO_TEST_CASE(a_configuration_waits_for_every_answer_and_every_rank) {
   Cluster cluster(2);
   cluster.roster.forget(cluster.workers[1]);
   BOOST_TEST(cluster.gathering.open(cluster.roster));
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(an_epoch_waits_for_every_answer_and_every_rank) {
   BOOST_TEST(!cluster.gathering.count(cluster.kept, cluster.roster), "nobody has rank 1");
   const auto newcomer = cluster.join();
   BOOST_TEST(cluster.gathering.count(cluster.kept, cluster.roster));
-  const Epoch next = cluster.gathering.epoch(cluster.kept, cluster.roster);
+  const Configuration next = cluster.gathering.configuration(cluster.kept, cluster.roster);
   BOOST_TEST(next.number == 2u);
   BOOST_TEST(next.rank_of(cluster.workers[0]) == 0);
   BOOST_TEST(next.rank_of(newcomer) == 1);
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(an_epoch_waits_for_every_answer_and_every_rank) {
 BOOST_AUTO_TEST_CASE(nobody_is_asked_where_nobody_has_joined) {
   Roster roster(7);
   roster.spawn();
-  EpochGathering gathering(shape(1));
+  ConfigurationGathering gathering(shape(1));
   BOOST_TEST(!gathering.open(roster));
 }
 
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(who_loses_its_rank_gives_its_state_away_beyond_the_ranks) {
   cluster.gathering.open(cluster.roster);
   cluster.halt_all();
   BOOST_TEST(cluster.gathering.count(cluster.kept, cluster.roster));
-  const Epoch next = cluster.gathering.epoch(cluster.kept, cluster.roster);
+  const Configuration next = cluster.gathering.configuration(cluster.kept, cluster.roster);
   BOOST_TEST(next.num_ranks() == 2);
   BOOST_TEST(next.members.size() == 4);
   BOOST_TEST(next.rank_of(cluster.workers[3]) == 3);

@@ -1,4 +1,4 @@
-#include "transport/mailbox.h"
+#include "transport/inbox.h"
 
 #include <fmt/format.h>
 
@@ -12,20 +12,21 @@ std::string type_text(tensor::DType dtype, const tensor::Shape& shape) {
   return fmt::format("{} {}", tensor::name_of(dtype), tensor::to_string(shape));
 }
 
-Mailbox::Mailbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenEpoch* epoch, bool kept)
+Inbox::Inbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenConfiguration* configuration,
+             bool kept)
     : edge_(edge),
       digest_(digest(edge)),
       memory_(std::move(memory)),
       slots_(static_cast<std::size_t>(edge.slots)) {
   for (std::size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i].epoch = epoch;
+    slots_[i].configuration = configuration;
     if (kept) slots_[i].state = Slot::State::kept;
     if (memory_) slots_[i].data = memory_->data() + i * slot_stride(edge);
   }
 }
 
-std::optional<std::string> Mailbox::misfit(const TensorMessage& message,
-                                           std::size_t payload_bytes) const {
+std::optional<std::string> Inbox::misfit(const TensorMessage& message,
+                                         std::size_t payload_bytes) const {
   if (message.dtype != edge_.dtype || message.shape != edge_.shape)
     return fmt::format("expected {}, got {}", type_text(edge_.dtype, edge_.shape),
                        type_text(message.dtype, message.shape));
@@ -54,11 +55,11 @@ std::optional<std::string> Mailbox::misfit(const TensorMessage& message,
   return std::nullopt;
 }
 
-bool Mailbox::is_duplicate(const TensorMessage& message) const {
+bool Inbox::is_duplicate(const TensorMessage& message) const {
   return message.sequence < slots_[static_cast<std::size_t>(message.slot)].next_sequence;
 }
 
-Mailbox::Slot& Mailbox::admit(const TensorMessage& message) {
+Inbox::Slot& Inbox::admit(const TensorMessage& message) {
   Slot& slot = slots_[static_cast<std::size_t>(message.slot)];
   TROUPE_ASSERT(slot.state == Slot::State::granted);
   slot.state = Slot::State::arriving;
@@ -68,7 +69,7 @@ Mailbox::Slot& Mailbox::admit(const TensorMessage& message) {
   return slot;
 }
 
-Mailbox::Slot* Mailbox::find(std::uint64_t step, int microbatch) {
+Inbox::Slot* Inbox::find(std::uint64_t step, int microbatch) {
   const auto found = std::ranges::find_if(slots_, [&](const Slot& slot) {
     return (slot.state == Slot::State::ready || slot.state == Slot::State::held) &&
            slot.step == step && slot.microbatch == microbatch;
@@ -76,17 +77,17 @@ Mailbox::Slot* Mailbox::find(std::uint64_t step, int microbatch) {
   return found == slots_.end() ? nullptr : &*found;
 }
 
-void Mailbox::free_kept() {
+void Inbox::free_kept() {
   for (Slot& slot : slots_)
     if (slot.state == Slot::State::kept) slot.state = Slot::State::owed;
 }
 
-bool Mailbox::sender_runs_short() const {
+bool Inbox::sender_runs_short() const {
   const auto granted = std::ranges::count(slots_, Slot::State::granted, &Slot::state);
   return 2 * granted <= std::ssize(slots_);
 }
 
-std::optional<Credit> Mailbox::take_owed() {
+std::optional<Credit> Inbox::take_owed() {
   Credit credit{.edge = id(), .slots = {}};
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (slots_[i].state != Slot::State::owed) continue;

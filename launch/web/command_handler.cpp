@@ -1,4 +1,4 @@
-#include "launch/web/order_desk.h"
+#include "launch/web/command_handler.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ namespace troupe::launch {
 
 using nlohmann::json;
 
-OrderDesk::Answer OrderDesk::answer(const std::string& request, double step_s) {
+CommandHandler::Answer CommandHandler::answer(const std::string& request, double step_s) {
   const auto trusted =
       orders_.token.empty() ? std::nullopt : authenticated_request(request, orders_.token);
   if (!trusted)
@@ -29,7 +29,7 @@ OrderDesk::Answer OrderDesk::answer(const std::string& request, double step_s) {
   }
 }
 
-json OrderDesk::serve(const std::string& name, const json& request, double step_s) {
+json CommandHandler::serve(const std::string& name, const json& request, double step_s) {
   if (name == "greet" || name == "save" || name == "stop") refuse_other_fields(request, {});
   if (name == "greet") return {{"text", ""}};
   if (name == "preview")
@@ -66,7 +66,7 @@ json OrderDesk::serve(const std::string& name, const json& request, double step_
                           name));
 }
 
-void OrderDesk::scale(const actors::ScaleRequest& request) {
+void CommandHandler::scale(const actors::ScaleRequest& request) {
   const std::string order = actors::to_string(request);
   if (order.empty()) throw Error(ErrorKind::usage, "nothing to change: fill in at least one field");
   const auto tell = teller(order);
@@ -76,7 +76,7 @@ void OrderDesk::scale(const actors::ScaleRequest& request) {
   });
 }
 
-void OrderDesk::save() {
+void CommandHandler::save() {
   const auto tell = teller("checkpoint");
   tell("under way");
   orders_.save([tell](const actors::SaveAnswer& answer) {
@@ -85,7 +85,7 @@ void OrderDesk::save() {
   });
 }
 
-std::string OrderDesk::newest() const {
+std::string CommandHandler::newest() const {
   const std::lock_guard lock(news_->mutex);
   return news_->text;
 }

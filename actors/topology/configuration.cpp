@@ -1,4 +1,4 @@
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -4,7 +4,8 @@
 #include "actors/protocol/liveness.h"
 #include "actors/protocol/protocol.h"
 
-// How an epoch begins: all workers halt, missing ones are spawned, and all receive their state.
+// How a configuration begins: all workers halt, missing ones are spawned, and all receive their
+// state.
 
 namespace troupe::actors {
 
@@ -19,7 +20,7 @@ void DirectorProtocol::gather(const std::string& reason, bool reconnect) {
   if (save_ && !writing()) save_->step.reset();  // the order stands
   cool_down();
   if (gathering_.open(roster_))
-    emit(OrderHalt{.epoch = gathering_.number(),
+    emit(OrderHalt{.configuration = gathering_.number(),
                    .kept = kept_.number,
                    .reason = reason,
                    .reconnect = reconnect,
@@ -48,7 +49,7 @@ void DirectorProtocol::handle(const MemberJoined& event) {
 }
 
 void DirectorProtocol::handle(const MemberHalted& event) {
-  if (phase_ != Phase::gathering || event.epoch != gathering_.number() ||
+  if (phase_ != Phase::gathering || event.configuration != gathering_.number() ||
       !roster_.contains(event.incarnation))
     return;
   gathering_.on_halted(event.incarnation, event.inventory);
@@ -56,26 +57,27 @@ void DirectorProtocol::handle(const MemberHalted& event) {
   if (gathering_.one_less()) begin_if_complete();
 }
 
-/// Starts the epoch once all its workers have joined and halted.
+/// Starts the configuration once all its workers have joined and halted.
 void DirectorProtocol::begin_if_complete() {
   if (phase_ != Phase::gathering || !gathering_.count(kept_, roster_)) return;
-  Epoch next = gathering_.epoch(kept_, roster_);
+  Configuration next = gathering_.configuration(kept_, roster_);
   const StatePlan state = choose_state(next);
   // Publishing a newer checkpoint may remove the one to load from.
   if (!state.from_memory && checkpoint_.publishing()) return;
   // A run that has failed does not compute again what was lost with its workers.
   if (end_.failure() && !state.from_memory && state.step < committed_)
     return give_up("memory has it no more: too many workers were lost");
-  epoch_ = std::move(next);
+  configuration_ = std::move(next);
   go_back_to(state);
   phase_ = Phase::preparing;
-  ready_.begin(epoch_.shape.mesh.dp);
+  ready_.begin(configuration_.shape.mesh.dp);
   move_s_ = 0;
   ++timer_;  // the gathering's deadline no longer counts
-  emit(StartEpoch{.epoch = epoch_, .state = state, .saves_only = end_.failure().has_value()});
+  emit(StartConfiguration{
+      .configuration = configuration_, .state = state, .saves_only = end_.failure().has_value()});
 }
 
-/// Takes up the state of an epoch; steps after it that were committed are computed again.
+/// Takes up the state of a configuration; steps after it that were committed are computed again.
 void DirectorProtocol::go_back_to(const StatePlan& state) {
   const bool goes_back = state.step < committed_;
   if (goes_back) back_to_ = catch_up() ? std::min(back_to_, state.step) : state.step;
@@ -85,7 +87,7 @@ void DirectorProtocol::go_back_to(const StatePlan& state) {
                         .from_memory = state.from_memory});
 }
 
-StatePlan DirectorProtocol::choose_state(const Epoch& next) const {
+StatePlan DirectorProtocol::choose_state(const Configuration& next) const {
   if (kept_.number > 0)
     if (auto plan = plan_state(spec_, kept_, next, gathering_.inventories(roster_), committed_))
       return *plan;
@@ -93,7 +95,7 @@ StatePlan DirectorProtocol::choose_state(const Epoch& next) const {
 }
 
 void DirectorProtocol::handle(const ReplicaReady& event) {
-  if (phase_ != Phase::preparing || event.epoch != epoch_.number) return;
+  if (phase_ != Phase::preparing || event.configuration != configuration_.number) return;
   move_s_ = std::max(move_s_, event.move_s);
   if (!event.difference.empty()) {
     if (!spec_.data_parallel.repairs)
@@ -107,14 +109,14 @@ void DirectorProtocol::handle(const ReplicaReady& event) {
   if (ready_.complete()) settle();
 }
 
-/// Begins to run the epoch, which all ranks have reached; the one before is forgotten.
+/// Begins to run the configuration, which all ranks have reached; the one before is forgotten.
 void DirectorProtocol::settle() {
-  emit(ReportEpoch{.move_s = move_s_});
-  while (epoch_.members.size() > epoch_.num_ranks()) {
-    dismiss(epoch_.members.back().incarnation);
-    epoch_.members.pop_back();
+  emit(ReportConfiguration{.move_s = move_s_});
+  while (configuration_.members.size() > configuration_.num_ranks()) {
+    dismiss(configuration_.members.back().incarnation);
+    configuration_.members.pop_back();
   }
-  kept_ = epoch_;
+  kept_ = configuration_;
   gathering_.aim_at({.shape = kept_.shape});
   spares_due_ = true;
   if (scale_ && !is_scaling()) spawn_missing({.shape = scale_->shape}, 0);
@@ -126,8 +128,8 @@ void DirectorProtocol::settle() {
     go_on();
 }
 
-/// Keeps as many spare processes as recovery.spares asks for. Called after the first step of an
-/// epoch is committed, because a process that starts would slow it down.
+/// Keeps as many spare processes as recovery.spares asks for. Called after the first step of a
+/// configuration is committed, because a process that starts would slow it down.
 void DirectorProtocol::keep_spares() {
   std::vector<std::uint64_t> idle;
   for (const auto& [incarnation, worker] : roster_)

@@ -3,13 +3,13 @@
 #include <cstdint>
 #include <string>
 
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "actors/topology/state_plan.h"
 
 namespace troupe::actors {
 
-/// How an epoch begins: the state that it starts from, and what its ranks must agree on.
-struct EpochStart {
+/// How a configuration begins: the state that it starts from, and what its ranks must agree on.
+struct ConfigurationStart {
   StatePlan state;            ///< in an order to one member: the moves that begin or end at it
   std::string checkpoint;     ///< directory to load from, if not from memory; empty: fresh weights
   bool weights_only = false;  ///< the checkpoint gives no moments: they begin at zero
@@ -19,11 +19,11 @@ struct EpochStart {
   CoreUse cores;                   ///< how each rank uses this machine's cores
 };
 
-/// An epoch and how it begins: whole, or the part of it that concerns one member. It is not sent
-/// over the wire.
-struct EnterEpoch {
-  Epoch epoch;
-  EpochStart start;
+/// A configuration and how it begins: whole, or the part of it that concerns one member. It is not
+/// sent over the wire.
+struct EnterConfiguration {
+  Configuration configuration;
+  ConfigurationStart start;
 };
 
 }  // namespace troupe::actors

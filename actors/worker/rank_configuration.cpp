@@ -1,4 +1,4 @@
-#include "actors/worker/rank_epoch.h"
+#include "actors/worker/rank_configuration.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -52,7 +52,7 @@ bool tells_sources_apart(const RankAssembly& part, const Program& program, const
          std::ranges::any_of(program, [](const Instruction& next) { return next.last; });
 }
 
-void number_parameters(RankEpoch& now, const RunSpec& spec) {
+void number_parameters(RankConfiguration& now, const RunSpec& spec) {
   const auto all = stages::parameters_of(spec.model);
   const auto mine = now.stage().parameters();
   auto at = all.begin();  // both are in canonical order
@@ -83,10 +83,10 @@ std::shared_ptr<StageState> make_state(const stages::StageSpec& stage, tensor::D
   return state;
 }
 
-void add_runners(RankEpoch& now, const RunSpec& spec, const EpochStart& start,
+void add_runners(RankConfiguration& now, const RunSpec& spec, const ConfigurationStart& start,
                  transport::Channel& channel, tensor::Device& device) {
   number_parameters(now, spec);
-  const ClusterShape& shape = now.epoch.shape;
+  const ClusterShape& shape = now.configuration.shape;
   const auto microbatches = spec.batch.microbatches(shape.mesh.dp);
   const stages::RowSizes rows =
       stages::row_sizes(spec.batch.documents, spec.batch.micro * spec.batch.seq_len, shape.mesh.tp);

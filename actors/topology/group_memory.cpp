@@ -1,4 +1,4 @@
-#include "actors/topology/group_rooms.h"
+#include "actors/topology/group_memory.h"
 
 #include <algorithm>
 #include <vector>
@@ -9,7 +9,7 @@
 namespace troupe::actors {
 namespace {
 
-using transport::CollectiveRoom;
+using transport::CollectiveMemory;
 
 /// Collectives of one direction of the layers that run at a time: a gradient that is gathered, one
 /// that is reduced, and an input that is gathered again.
@@ -34,7 +34,7 @@ class LargestCollective {
   LargestCollective& forwarded(std::int64_t elements, std::size_t element_bytes) {
     return keep(transport::slots_bytes(static_cast<std::size_t>(elements) * element_bytes, 1));
   }
-  CollectiveRoom room(int at_once) const { return {.at_once = at_once, .slots_bytes = bytes_}; }
+  CollectiveMemory room(int at_once) const { return {.at_once = at_once, .slots_bytes = bytes_}; }
 
  private:
   LargestCollective& keep(std::size_t bytes) {
@@ -64,7 +64,7 @@ std::int64_t num_tokens(const RunSpec& spec, const RankAssembly& part) {
 
 }  // namespace
 
-GroupRooms group_rooms(const RunSpec& spec, const RankAssembly& part) {
+GroupRooms group_memory(const RunSpec& spec, const RankAssembly& part) {
   const auto traffic = stages::gradient_traffic(spec.data_parallel.buckets, part.stage);
   const stages::ModelConfig& model = part.stage.model;
   const int buckets = traffic.at_once;
@@ -102,8 +102,8 @@ GroupRooms group_rooms(const RunSpec& spec, const RankAssembly& part) {
 }
 
 std::int64_t collectives_bytes(const RunSpec& spec, const RankAssembly& part) {
-  const GroupRooms rooms = group_rooms(spec, part);
-  const auto of = [](const CollectiveRoom& room, const std::vector<int>& ranks) {
+  const GroupRooms rooms = group_memory(spec, part);
+  const auto of = [](const CollectiveMemory& room, const std::vector<int>& ranks) {
     return ranks.empty() ? 0 : room.bytes();
   };
   const auto sharing = sharing_ranks(part);

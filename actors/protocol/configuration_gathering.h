@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/protocol/roster.h"
-#include "actors/topology/epoch.h"
+#include "actors/topology/configuration.h"
 #include "actors/topology/scale.h"
 #include "actors/topology/state_plan.h"
 
@@ -18,32 +18,34 @@ namespace troupe::actors {
 using RankAssignment = std::vector<std::uint64_t>;
 
 /// Assigns a worker to every rank of the target, as long as there are workers. A worker with a rank
-/// in `kept`, the last epoch that all ranks reached (number 0: none), keeps its place, so that the
-/// least state moves. The ranks that are left go to the other workers, joined ones first.
-RankAssignment assign_ranks(const TargetShape& target, const Epoch& kept, const Roster& roster);
+/// in `kept`, the last configuration that all ranks reached (number 0: none), keeps its place, so
+/// that the least state moves. The ranks that are left go to the other workers, joined ones first.
+RankAssignment assign_ranks(const TargetShape& target, const Configuration& kept,
+                            const Roster& roster);
 
 /// The rank that is assigned to a worker; -1: none.
 int rank_of(std::uint64_t incarnation, const RankAssignment& assignment);
 
-/// The ranks of an epoch whose workers are gone.
-std::set<int> lost_ranks(const Epoch& kept, const Roster& roster);
+/// The ranks of a configuration whose workers are gone.
+std::set<int> lost_ranks(const Configuration& kept, const Roster& roster);
 
-/// The epoch that is being gathered: its number and shape, the worker of each rank, and the answers
-/// of the workers that were asked to halt. Between two gatherings the number and the shape are
-/// those of the epoch that is prepared or running.
-class EpochGathering {
+/// The configuration that is being gathered: its number and shape, the worker of each rank, and the
+/// answers of the workers that were asked to halt. Between two gatherings the number and the shape
+/// are those of the configuration that is prepared or running.
+class ConfigurationGathering {
  public:
-  explicit EpochGathering(ClusterShape first)
+  explicit ConfigurationGathering(ClusterShape first)
       : target_{.shape = std::move(first), .replicas = {}} {}
 
-  /// The number of the newest epoch, running or not.
+  /// The number of the newest configuration, running or not.
   std::uint32_t number() const { return number_; }
   const TargetShape& target() const { return target_; }
-  /// Sets the shape of the next epoch. Requires that no epoch of another shape is being prepared.
+  /// Sets the shape of the next configuration. Requires that no configuration of another shape is
+  /// being prepared.
   void aim_at(TargetShape target) { target_ = std::move(target); }
 
-  /// Begins to gather the next epoch: all workers that have joined are to be asked to halt. False
-  /// if no worker has joined.
+  /// Begins to gather the next configuration: all workers that have joined are to be asked to halt.
+  /// False if no worker has joined.
   bool open(const Roster& roster);
   void on_halted(std::uint64_t incarnation, const StateInventory& inventory);
   /// Notes that a worker that was waited for has joined or halted. True if it may have been the
@@ -52,7 +54,7 @@ class EpochGathering {
   bool one_less() { return --missing_ <= 0; }
   /// Assigns the ranks and counts the workers that have not joined or halted yet. True if there are
   /// none.
-  bool count(const Epoch& kept, const Roster& roster);
+  bool count(const Configuration& kept, const Roster& roster);
 
   const RankAssignment& assignment() const { return assignment_; }
   /// The rank that is assigned to a worker; -1: none.
@@ -61,9 +63,9 @@ class EpochGathering {
   std::vector<std::uint64_t> missing(const Roster& roster) const;
   /// The state that halted workers hold, by incarnation.
   std::map<std::uint64_t, StateInventory> inventories(const Roster& roster) const;
-  /// The epoch with the assigned workers as members. Beyond the ranks it has the members of `kept`
-  /// without a new rank, which give their state away. Requires that count() was true.
-  Epoch epoch(const Epoch& kept, const Roster& roster) const;
+  /// The configuration with the assigned workers as members. Beyond the ranks it has the members of
+  /// `kept` without a new rank, which give their state away. Requires that count() was true.
+  Configuration configuration(const Configuration& kept, const Roster& roster) const;
 
  private:
   bool is_awaited(std::uint64_t incarnation, const Roster& roster) const;

@@ -1,4 +1,4 @@
-#include "actors/protocol/epoch_gathering.h"
+#include "actors/protocol/configuration_gathering.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,9 +6,9 @@
 namespace troupe::actors {
 namespace {
 
-/// The place and incarnation of each worker of a replica of the epoch that is still there.
-std::vector<std::pair<RankPlace, std::uint64_t>> members_left(const Epoch& kept, int replica,
-                                                              const Roster& roster) {
+/// The place and incarnation of each worker of a replica of the configuration that is still there.
+std::vector<std::pair<RankPlace, std::uint64_t>> members_left(const Configuration& kept,
+                                                              int replica, const Roster& roster) {
   std::vector<std::pair<RankPlace, std::uint64_t>> left;
   const RunSpec::Mesh& mesh = kept.shape.mesh;
   if (replica >= mesh.dp) return left;
@@ -20,8 +20,8 @@ std::vector<std::pair<RankPlace, std::uint64_t>> members_left(const Epoch& kept,
   return left;
 }
 
-/// Workers without a part in the epoch, joined ones first, in the order of their ids.
-std::vector<std::uint64_t> idle_workers(const Epoch& kept, const Roster& roster) {
+/// Workers without a part in the configuration, joined ones first, in the order of their ids.
+std::vector<std::uint64_t> idle_workers(const Configuration& kept, const Roster& roster) {
   std::vector<std::pair<std::pair<bool, int>, std::uint64_t>> idle;
   for (const auto& [incarnation, worker] : roster)
     if (kept.rank_of(incarnation) < 0 && !worker.leaving)
@@ -34,15 +34,16 @@ std::vector<std::uint64_t> idle_workers(const Epoch& kept, const Roster& roster)
 
 }  // namespace
 
-RankAssignment assign_ranks(const TargetShape& target, const Epoch& kept, const Roster& roster) {
+RankAssignment assign_ranks(const TargetShape& target, const Configuration& kept,
+                            const Roster& roster) {
   const RunSpec::Mesh& mesh = target.shape.mesh;
   RankAssignment assignment(static_cast<std::size_t>(mesh.num_ranks()), 0);
   for (int replica = 0; replica < mesh.dp && kept.number > 0; ++replica) {
     const auto there = members_left(kept, target.continued(replica), roster);
     // With fewer stages than before, and no more workers than ranks, workers take the first ranks
     // in their order.
-    const bool closes = mesh.pp < kept.shape.mesh.pp &&
-                        static_cast<int>(there.size()) <= mesh.ranks_of_replica();
+    const bool closes =
+        mesh.pp < kept.shape.mesh.pp && static_cast<int>(there.size()) <= mesh.ranks_of_replica();
     int next = rank_at(mesh, {.replica = replica});
     for (auto [place, incarnation] : there) {
       place.replica = replica;
@@ -63,14 +64,14 @@ int rank_of(std::uint64_t incarnation, const RankAssignment& assignment) {
   return found == assignment.end() ? -1 : static_cast<int>(found - assignment.begin());
 }
 
-std::set<int> lost_ranks(const Epoch& kept, const Roster& roster) {
+std::set<int> lost_ranks(const Configuration& kept, const Roster& roster) {
   std::set<int> lost;
   for (int rank = 0; rank < kept.num_ranks() && kept.number > 0; ++rank)
     if (!roster.contains(kept.members.at(rank).incarnation)) lost.insert(rank);
   return lost;
 }
 
-bool EpochGathering::open(const Roster& roster) {
+bool ConfigurationGathering::open(const Roster& roster) {
   ++number_;
   answers_.clear();
   for (const auto& [incarnation, worker] : roster)
@@ -78,16 +79,16 @@ bool EpochGathering::open(const Roster& roster) {
   return !answers_.empty();
 }
 
-void EpochGathering::on_halted(std::uint64_t incarnation, const StateInventory& inventory) {
+void ConfigurationGathering::on_halted(std::uint64_t incarnation, const StateInventory& inventory) {
   answers_[incarnation] = inventory;
 }
 
-bool EpochGathering::is_awaited(std::uint64_t incarnation, const Roster& roster) const {
+bool ConfigurationGathering::is_awaited(std::uint64_t incarnation, const Roster& roster) const {
   const auto asked = answers_.find(incarnation);
   return asked != answers_.end() && !asked->second && roster.stays(incarnation);
 }
 
-bool EpochGathering::count(const Epoch& kept, const Roster& roster) {
+bool ConfigurationGathering::count(const Configuration& kept, const Roster& roster) {
   assignment_ = assign_ranks(target_, kept, roster);
   missing_ = 0;
   for (const auto& [incarnation, answer] : answers_)
@@ -97,11 +98,11 @@ bool EpochGathering::count(const Epoch& kept, const Roster& roster) {
   return missing_ == 0;
 }
 
-int EpochGathering::rank_of(std::uint64_t incarnation) const {
+int ConfigurationGathering::rank_of(std::uint64_t incarnation) const {
   return actors::rank_of(incarnation, assignment_);
 }
 
-std::vector<std::uint64_t> EpochGathering::missing(const Roster& roster) const {
+std::vector<std::uint64_t> ConfigurationGathering::missing(const Roster& roster) const {
   std::vector<std::uint64_t> missing;
   for (const auto& [incarnation, worker] : roster)
     if ((!worker.joined && rank_of(incarnation) >= 0) || is_awaited(incarnation, roster))
@@ -109,15 +110,17 @@ std::vector<std::uint64_t> EpochGathering::missing(const Roster& roster) const {
   return missing;
 }
 
-std::map<std::uint64_t, StateInventory> EpochGathering::inventories(const Roster& roster) const {
+std::map<std::uint64_t, StateInventory> ConfigurationGathering::inventories(
+    const Roster& roster) const {
   std::map<std::uint64_t, StateInventory> held;
   for (const auto& [incarnation, answer] : answers_)
     if (answer && roster.contains(incarnation)) held[incarnation] = *answer;
   return held;
 }
 
-Epoch EpochGathering::epoch(const Epoch& kept, const Roster& roster) const {
-  Epoch next{.run = roster.run(), .number = number_, .shape = target_.shape, .members = {}};
+Configuration ConfigurationGathering::configuration(const Configuration& kept,
+                                                    const Roster& roster) const {
+  Configuration next{.run = roster.run(), .number = number_, .shape = target_.shape, .members = {}};
   for (const std::uint64_t incarnation : assignment_)
     next.members.push_back(roster.find(incarnation)->member);
   for (const auto& [rank, member] : kept.members)

@@ -3,17 +3,17 @@
 #include <cstdint>
 
 #include "actors/topology/assembly.h"
-#include "transport/collective_room.h"
+#include "transport/collective_memory.h"
 
 namespace troupe::actors {
 
-/// The room that each group of a rank has for its collectives. RankEpoch has groups of the same
-/// names.
+/// The room that each group of a rank has for its collectives. RankConfiguration has groups of the
+/// same names.
 struct GroupRooms {
-  transport::CollectiveRoom tied, mirror, replicas, instances, twins, forward_weights,
+  transport::CollectiveMemory tied, mirror, replicas, instances, twins, forward_weights,
       backward_weights, shard_forwards, shard_backwards, shard_gradients, kv_head;
 };
-GroupRooms group_rooms(const RunSpec& spec, const RankAssembly& part);
+GroupRooms group_memory(const RunSpec& spec, const RankAssembly& part);
 /// The bytes of all of them, if the ranks are on one host.
 std::int64_t collectives_bytes(const RunSpec& spec, const RankAssembly& part);
 

@@ -11,25 +11,25 @@
 
 namespace troupe::actors {
 
-/// The orders of an epoch for each of its members. A member receives only the members that it
-/// communicates with and its own state moves: every message stays small, and all of them together
-/// grow with the number of members, not with its square. Immutable.
-class EpochOrders {
+/// The orders of a configuration for each of its members. A member receives only the members that
+/// it communicates with and its own state moves: every message stays small, and all of them
+/// together grow with the number of members, not with its square. Immutable.
+class ConfigurationOrders {
  public:
   /// Makes the plan; the ranks compare its digest with their own. `whole` has all members and
   /// moves.
-  EpochOrders(const RunSpec& spec, EnterEpoch whole);
+  ConfigurationOrders(const RunSpec& spec, EnterConfiguration whole);
 
-  const Epoch& epoch() const { return whole_.epoch; }
-  /// The step that the epoch starts after.
+  const Configuration& configuration() const { return whole_.configuration; }
+  /// The step that the configuration starts after.
   std::int64_t step() const { return whole_.start.state.step; }
   /// The Peers messages for a member, a rank or one beyond the ranks, to be sent before begin_of().
   /// A message for many members is made once.
   std::vector<caf::message> peers_of(int member) const;
   /// The Moves messages for a member, to be sent before begin_of() too.
   std::vector<Moves> moves_of(int member) const;
-  BeginEpoch begin_of(int member) const;
-  /// Sends a member its Peers, its Moves and its BeginEpoch.
+  BeginConfiguration begin_of(int member) const;
+  /// Sends a member its Peers, its Moves and its BeginConfiguration.
   void send(ControlActor& from, const StageRef& to, int member) const;
 
  private:
@@ -38,7 +38,7 @@ class EpochOrders {
   std::vector<caf::message> tell_of(const std::set<int>& ranks) const;
 
   const RunSpec spec_;
-  const EnterEpoch whole_;
+  const EnterConfiguration whole_;
   const Assembly assembly_;
   std::vector<std::vector<StateMove>> moves_;  ///< state moves by member
   /// The Peers messages about the replicas of each stage; empty if replicas are few.

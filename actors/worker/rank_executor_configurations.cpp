@@ -11,7 +11,7 @@
 #include "stages/data_parallel/weight_comparison.h"
 #include "tensor/error.h"
 
-// How a rank leaves an epoch and reaches the next one.
+// How a rank leaves a configuration and reaches the next one.
 
 namespace troupe::actors {
 namespace {
@@ -36,39 +36,40 @@ std::map<int, StateMover::Units> parts_in(const stages::Stage& stage, const RunS
 Halted RankExecutor::halt(const Halt& order) {
   finish_writing();
   set_state("halted");
-  // The last epoch that all ranks had reached decides which of two states counts.
-  const bool fell_back = before_ && before_->epoch.number == order.kept;
-  if (epoch_ && epoch_->copies && epoch_->epoch.number == order.kept) {
-    auto copies = epoch_->copies->take_out();
+  // The last configuration that all ranks had reached decides which of two states counts.
+  const bool fell_back = before_ && before_->configuration.number == order.kept;
+  if (configuration_ && configuration_->copies &&
+      configuration_->configuration.number == order.kept) {
+    auto copies = configuration_->copies->take_out();
     if (!copies.empty()) held_ = std::move(copies);
   }
-  leave_epoch();
-  if (fell_back) epoch_ = std::move(before_);
+  leave_configuration();
+  if (fell_back) configuration_ = std::move(before_);
   before_.reset();
-  if (order.reconnect) renew_node(order.epoch);
-  Halted answer{.epoch = order.epoch,
+  if (order.reconnect) renew_node(order.configuration);
+  Halted answer{.configuration = order.configuration,
                 .incarnation = self_.incarnation,
                 .address = node_->address(),
                 .inventory = {}};
-  if (epoch_ && epoch_->epoch.number != order.kept)
-    epoch_.reset();  // an epoch that not all ranks have reached counts for nothing
+  if (configuration_ && configuration_->configuration.number != order.kept)
+    configuration_.reset();  // a configuration that not all ranks have reached counts for nothing
   count_memory();
-  if (!epoch_) return answer;
-  answer.inventory.step = epoch_->state->step;
-  answer.inventory.has_previous = epoch_->stage().has_previous();
+  if (!configuration_) return answer;
+  answer.inventory.step = configuration_->state->step;
+  answer.inventory.has_previous = configuration_->stage().has_previous();
   for (const auto& copy : held_)
     answer.inventory.copies.push_back({.rank = copy.rank, .step = copy.step});
   return answer;
 }
 
-/// Releases everything that uses the connections of the epoch that ends; its state stays.
-void RankExecutor::leave_epoch() {
+/// Releases everything that uses the connections of the configuration that ends; its state stays.
+void RankExecutor::leave_configuration() {
   const std::lock_guard lock(mutex_);
   if (runner_) progress_ += runner_->progress();
   runner_ = nullptr;
   warm_stage_.set_current(std::nullopt);
   groups_.clear();
-  for (RankEpoch* ended : {epoch_.get(), before_.get()}) {
+  for (RankConfiguration* ended : {configuration_.get(), before_.get()}) {
     if (!ended) continue;
     ended->copies.reset();
     ended->runner.reset();
@@ -93,7 +94,7 @@ void RankExecutor::leave_epoch() {
 /// Replaces the data plane. If the machine lacks a thread, a descriptor or memory for it, this
 /// tries again for half a minute, with growing delays: the rank may hold state that nobody else
 /// has.
-void RankExecutor::renew_node(std::uint32_t epoch) {
+void RankExecutor::renew_node(std::uint32_t configuration) {
   // The interruption before this halt closed the old node's channel; the new one stays closed until
   // it is opened.
   std::unique_ptr<transport::UcxNode> next;
@@ -104,7 +105,7 @@ void RankExecutor::renew_node(std::uint32_t epoch) {
       spdlog::warn("no data plane yet, tries again in {} ms: {}", wait.count(), error.what());
       set_state("waiting for what the machine lacks");
       std::unique_lock lock(mutex_);
-      const auto is_interrupted = [&] { return epoch < min_epoch_; };
+      const auto is_interrupted = [&] { return configuration < min_configuration_; };
       if (interruption_.wait_for(lock, wait, is_interrupted)) throw;
     }
   const std::lock_guard lock(mutex_);
@@ -115,53 +116,53 @@ void RankExecutor::warm_up(const WarmUp& order, const std::function<void()>& ans
   warm_stage_.prepare(order, answer);
 }
 
-/// Frees what is left of earlier epochs, because all ranks have reached this one.
-void RankExecutor::end_epochs_before() {
-  if (std::exchange(epoch_->reached_by_all, true)) return;
+/// Frees what is left of earlier configurations, because all ranks have reached this one.
+void RankExecutor::end_configurations_before() {
+  if (std::exchange(configuration_->reached_by_all, true)) return;
   before_.reset();
   count_memory();
-  if (epoch_->copies && !held_.empty()) epoch_->copies->free_kept();
+  if (configuration_->copies && !held_.empty()) configuration_->copies->free_kept();
   held_.clear();
   warm_stage_.release();
 }
 
-std::optional<Ready> RankExecutor::begin_epoch(const EnterEpoch& order) {
+std::optional<Ready> RankExecutor::begin_configuration(const EnterConfiguration& order) {
   set_state("preparing");
   try {
     return prepare(order);
   } catch (...) {
     const std::lock_guard lock(mutex_);
-    groups_.clear();  // the groups were destroyed with the unfinished epoch
+    groups_.clear();  // the groups were destroyed with the unfinished configuration
     throw;
   }
 }
 
-std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
-  const Epoch& epoch = order.epoch;
-  const int rank = epoch.rank_of(self_.incarnation);
+std::optional<Ready> RankExecutor::prepare(const EnterConfiguration& order) {
+  const Configuration& configuration = order.configuration;
+  const int rank = configuration.rank_of(self_.incarnation);
   TROUPE_ASSERT(rank >= 0);
-  if (rank >= epoch.num_ranks()) {  // it only gives its state away and leaves
-    connect(epoch, order.start.state, nullptr);
+  if (rank >= configuration.num_ranks()) {  // it only gives its state away and leaves
+    connect(configuration, order.start.state, nullptr);
     take_state(order, nullptr);
     return std::nullopt;
   }
   use_cores(order.start.cores);
-  const Assembly assembly = assemble(spec_, epoch.shape);
+  const Assembly assembly = assemble(spec_, configuration.shape);
   if (assembly.digest != order.start.digest)
     throw Error(ErrorKind::internal,
                 "rank " + std::to_string(rank) + " derives another plan or layout (digest " +
                     std::to_string(assembly.digest) + ") than the scheduler (" +
                     std::to_string(order.start.digest) + "): are all programs of one version?");
-  auto now = std::make_unique<RankEpoch>();
-  now->epoch = epoch;
+  auto now = std::make_unique<RankConfiguration>();
+  now->configuration = configuration;
   now->rank = rank;
-  now->part = part_of_run(assembly, spec_, epoch.shape, rank);
-  if (copies_state(spec_, epoch.shape))
-    now->copies.emplace(spec_, epoch.shape, rank, *device_, node_->channel());
-  connect(epoch, order.start.state, &now->part);
+  now->part = part_of_run(assembly, spec_, configuration.shape, rank);
+  if (copies_state(spec_, configuration.shape))
+    now->copies.emplace(spec_, configuration.shape, rank, *device_, node_->channel());
+  connect(configuration, order.start.state, &now->part);
   const auto begin = std::chrono::steady_clock::now();
   take_state(order, now.get());
-  Ready ready{.epoch = epoch.number,
+  Ready ready{.configuration = configuration.number,
               .rank = rank,
               .move_s = to_bits(seconds_since(begin)),
               .digest = assembly.digest};
@@ -171,7 +172,8 @@ std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
   auto kept = now->copies ? now->copies->kept(held_, order.start.state.step,
                                               is_copied(now->copies->source()))
                           : std::vector<transport::KeptSlots>{};
-  open_channel(training_epoch(epoch.number), epoch, now->part.edges, std::move(kept));
+  open_channel(training_configuration(configuration.number), configuration, now->part.edges,
+               std::move(kept));
   make_groups(*now);
   ready.difference = compare_replicas(*now);
   now->data_parallel->share_weights();  // of slices that were moved or loaded
@@ -183,7 +185,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterEpoch& order) {
     runner_ = &*now->runner;
     warm_stage_.set_current(now->part);
   }
-  before_ = std::exchange(epoch_, std::move(now));
+  before_ = std::exchange(configuration_, std::move(now));
   count_memory();
   next_eval_ = 0;
   set_state("ready");
@@ -197,21 +199,22 @@ void RankExecutor::use_cores(const CoreUse& use) {
 }
 
 /// Connects to all peers of this rank; peers that are connected already stay so.
-void RankExecutor::connect(const Epoch& epoch, const StatePlan& state, const RankAssembly* part) {
-  const int me = epoch.rank_of(self_.incarnation);
+void RankExecutor::connect(const Configuration& configuration, const StatePlan& state,
+                           const RankAssembly* part) {
+  const int me = configuration.rank_of(self_.incarnation);
   std::set<int> peers;
-  for (const int peer : StateMover(state, spec_, epoch.shape, me, *device_).peers())
+  for (const int peer : StateMover(state, spec_, configuration.shape, me, *device_).peers())
     peers.insert(peer);
   if (part) peers.merge(peers_of(*part));
   for (const int peer : peers) {
     if (peer == me) continue;
-    const Member& member = epoch.members.at(peer);
+    const Member& member = configuration.members.at(peer);
     node_->connect(member.id, member.incarnation, member.address);
   }
 }
 
 /// Opens the channel. Ranks of edges become member ids, the names on the data plane.
-void RankExecutor::open_channel(std::uint32_t epoch, const Epoch& members,
+void RankExecutor::open_channel(std::uint32_t configuration, const Configuration& members,
                                 std::vector<transport::Edge> edges,
                                 std::vector<transport::KeptSlots> kept) {
   const auto id = [&](int rank) { return members.members.at(rank).id; };
@@ -222,29 +225,29 @@ void RankExecutor::open_channel(std::uint32_t epoch, const Epoch& members,
   std::map<int, int> ranks;
   for (const auto& [rank, member] : members.members) ranks[member.id] = rank;
   node_->channel().open({.run = members.run,
-                         .epoch = epoch,
+                         .configuration = configuration,
                          .rank = self_.id,
                          .edges = std::move(edges),
                          .kept = std::move(kept),
                          .ranks = std::move(ranks),
                          .device = &*device_});
-  refuse_if_interrupted(epoch / 2);
+  refuse_if_interrupted(configuration / 2);
 }
 
-/// Throws if the epoch is interrupted. An interruption may come while nothing waits; a channel or
-/// group that is made after it must not be waited on.
-void RankExecutor::refuse_if_interrupted(std::uint32_t epoch) const {
+/// Throws if the configuration is interrupted. An interruption may come while nothing waits; a
+/// channel or group that is made after it must not be waited on.
+void RankExecutor::refuse_if_interrupted(std::uint32_t configuration) const {
   const std::lock_guard lock(mutex_);
-  if (epoch < min_epoch_) throw Error(ErrorKind::unavailable, interrupted_);
+  if (configuration < min_configuration_) throw Error(ErrorKind::unavailable, interrupted_);
 }
 
-void RankExecutor::take_state(const EnterEpoch& order, RankEpoch* now) {
+void RankExecutor::take_state(const EnterConfiguration& order, RankConfiguration* now) {
   const auto warm = warm_stage_.take();
   if (now) {
     // A loaded state goes into a new stage, because fresh weights must not keep old moments.
-    const bool stays = order.start.state.from_memory && epoch_;
-    if (stays && epoch_->part.stage == now->part.stage)
-      now->state = epoch_->state;
+    const bool stays = order.start.state.from_memory && configuration_;
+    if (stays && configuration_->part.stage == now->part.stage)
+      now->state = configuration_->state;
     else
       now->state = warm && warm->spec == now->part.stage ? warm : warm_stage_.make(now->part.stage);
   }
@@ -255,37 +258,40 @@ void RankExecutor::take_state(const EnterEpoch& order, RankEpoch* now) {
   if (now) now->state->step = order.start.state.step;
 }
 
-void RankExecutor::move_state(const EnterEpoch& order, RankEpoch* now) {
+void RankExecutor::move_state(const EnterConfiguration& order, RankConfiguration* now) {
   const StatePlan& plan = order.start.state;
   StateMover::Memory memory;
-  if (epoch_ && epoch_->state->step >= 0) {
-    if (epoch_->state->step == plan.step + 1) {
-      epoch_->stage().step_back();
-      epoch_->state->step = plan.step;
+  if (configuration_ && configuration_->state->step >= 0) {
+    if (configuration_->state->step == plan.step + 1) {
+      configuration_->stage().step_back();
+      configuration_->state->step = plan.step;
     }
-    memory.own = parts_in(epoch_->stage(), spec_, epoch_->epoch.shape, epoch_->rank);
+    memory.own = parts_in(configuration_->stage(), spec_, configuration_->configuration.shape,
+                          configuration_->rank);
     for (const auto& copy : held_) {
       if (copy.step != plan.step) continue;
-      const auto units = units_of(spec_, epoch_->epoch.shape, copy.rank);
+      const auto units = units_of(spec_, configuration_->configuration.shape, copy.rank);
       memory.copies[copy.rank] =
-          units_in(copy.memory, units, spec_.model, sharding_of(epoch_->epoch.shape, copy.rank));
+          units_in(copy.memory, units, spec_.model,
+                   sharding_of(configuration_->configuration.shape, copy.rank));
     }
   }
   if (now) {
-    memory.into = parts_in(now->stage(), spec_, now->epoch.shape, now->rank);
-    memory.in_place = epoch_ && now->state == epoch_->state;
+    memory.into = parts_in(now->stage(), spec_, now->configuration.shape, now->rank);
+    memory.in_place = configuration_ && now->state == configuration_->state;
   }
-  StateMover mover(plan, spec_, order.epoch.shape, order.epoch.rank_of(self_.incarnation),
-                   *device_);
+  StateMover mover(plan, spec_, order.configuration.shape,
+                   order.configuration.rank_of(self_.incarnation), *device_);
   const auto edges = mover.edges();
-  if (!edges.empty()) open_channel(moving_epoch(order.epoch.number), order.epoch, edges);
+  if (!edges.empty())
+    open_channel(moving_configuration(order.configuration.number), order.configuration, edges);
   mover.perform(memory, node_->channel());
   if (now && !memory.in_place) now->stage().weights_changed();
 }
 
 /// Looks for weights that differ where several ranks keep them, and repairs them if that is
 /// ordered. A copy that a neighbour already holds of the state stays as it was.
-Ready::Difference RankExecutor::compare_replicas(RankEpoch& now) {
+Ready::Difference RankExecutor::compare_replicas(RankConfiguration& now) {
   const stages::StateSharding& state = now.part.stage.state;
   const bool repairs = spec_.data_parallel.repairs;
   const auto compared_with = [&](const stages::WeightComparison& found, int replica) {
@@ -309,9 +315,9 @@ Ready::Difference RankExecutor::compare_replicas(RankEpoch& now) {
       found, state.count > 1 ? state.index + found.reference * state.count : found.reference);
 }
 
-/// Makes copies of the state that the epoch starts from before its first step. Copies that
+/// Makes copies of the state that the configuration starts from before its first step. Copies that
 /// neighbours already hold are not sent again.
-void RankExecutor::copy_first_state(RankEpoch& now, const std::vector<int>& copied) {
+void RankExecutor::copy_first_state(RankConfiguration& now, const std::vector<int>& copied) {
   const auto is_copied = [&](int rank) { return std::ranges::find(copied, rank) != copied.end(); };
   const std::int64_t step = now.state->step;
   if (is_copied(now.rank))
@@ -324,7 +330,7 @@ void RankExecutor::copy_first_state(RankEpoch& now, const std::vector<int>& copi
   now.copies->adopt(*held);
 }
 
-void RankExecutor::load(const EnterEpoch& order, StageState& state) {
+void RankExecutor::load(const EnterConfiguration& order, StageState& state) {
   if (order.start.checkpoint.empty()) {
     stages::initialize(*state.stage, spec_.model, spec_.seed, spec_.cluster.device.threads);
     return;

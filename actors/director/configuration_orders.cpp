@@ -1,4 +1,4 @@
-#include "actors/director/epoch_orders.h"
+#include "actors/director/configuration_orders.h"
 
 #include <algorithm>
 #include <span>
@@ -24,17 +24,17 @@ std::size_t index_in_replica(const RunSpec::Mesh& mesh, int rank) {
 
 }  // namespace
 
-EpochOrders::EpochOrders(const RunSpec& spec, EnterEpoch whole)
+ConfigurationOrders::ConfigurationOrders(const RunSpec& spec, EnterConfiguration whole)
     : spec_(spec),
       whole_(std::move(whole)),
-      assembly_(assemble(spec_, whole_.epoch.shape)),
-      moves_(static_cast<std::size_t>(whole_.epoch.members.size())) {
+      assembly_(assemble(spec_, whole_.configuration.shape)),
+      moves_(static_cast<std::size_t>(whole_.configuration.members.size())) {
   for (const StateMove& move : whole_.start.state.moves) {
     moves_[static_cast<std::size_t>(move.from)].push_back(move);
     if (move.to != move.from) moves_[static_cast<std::size_t>(move.to)].push_back(move);
   }
   if (!shares_replicas()) return;
-  const ClusterShape& shape = whole_.epoch.shape;
+  const ClusterShape& shape = whole_.configuration.shape;
   for (int first = 0; first < shape.mesh.ranks_of_replica(); ++first) {
     std::set<int> replicas;
     for (int rank = first; rank < shape.num_ranks(); rank += shape.mesh.ranks_of_replica())
@@ -45,14 +45,14 @@ EpochOrders::EpochOrders(const RunSpec& spec, EnterEpoch whole)
 
 /// Whether replicas of a stage receive the same Peers messages about each other. They all know each
 /// other; with many of them, messages for each one would be work for every pair.
-bool EpochOrders::shares_replicas() const {
-  return whole_.epoch.shape.mesh.dp > static_cast<int>(kMembersOfMessage);
+bool ConfigurationOrders::shares_replicas() const {
+  return whole_.configuration.shape.mesh.dp > static_cast<int>(kMembersOfMessage);
 }
 
 /// The members that a member must know, without those in messages shared by its replicas.
-std::set<int> EpochOrders::known_to(int member) const {
+std::set<int> ConfigurationOrders::known_to(int member) const {
   std::set<int> known;
-  const ClusterShape& shape = whole_.epoch.shape;
+  const ClusterShape& shape = whole_.configuration.shape;
   const bool is_rank = member < shape.num_ranks();
   if (is_rank) {
     RankAssembly part = part_of_run(assembly_, spec_, shape, member);
@@ -71,11 +71,11 @@ std::set<int> EpochOrders::known_to(int member) const {
   return known;
 }
 
-std::vector<caf::message> EpochOrders::tell_of(const std::set<int>& ranks) const {
+std::vector<caf::message> ConfigurationOrders::tell_of(const std::set<int>& ranks) const {
   std::vector<caf::message> messages;
-  Peers peers{.epoch = whole_.epoch.number, .members = {}};
+  Peers peers{.configuration = whole_.configuration.number, .members = {}};
   for (const int rank : ranks) {
-    peers.members.emplace(rank, whole_.epoch.members.at(rank));
+    peers.members.emplace(rank, whole_.configuration.members.at(rank));
     if (peers.members.size() < kMembersOfMessage && rank != *ranks.rbegin()) continue;
     messages.push_back(caf::make_message(peers));
     peers.members.clear();
@@ -83,27 +83,28 @@ std::vector<caf::message> EpochOrders::tell_of(const std::set<int>& ranks) const
   return messages;
 }
 
-std::vector<caf::message> EpochOrders::peers_of(int member) const {
+std::vector<caf::message> ConfigurationOrders::peers_of(int member) const {
   std::vector<caf::message> messages = tell_of(known_to(member));
-  const ClusterShape& shape = whole_.epoch.shape;
+  const ClusterShape& shape = whole_.configuration.shape;
   if (member >= shape.num_ranks() || !shares_replicas()) return messages;
   const auto& shared = replicas_[index_in_replica(shape.mesh, member)];
   messages.insert(messages.end(), shared.begin(), shared.end());
   return messages;
 }
 
-std::vector<Moves> EpochOrders::moves_of(int member) const {
+std::vector<Moves> ConfigurationOrders::moves_of(int member) const {
   std::vector<Moves> messages;
   std::span<const StateMove> rest = moves_[static_cast<std::size_t>(member)];
   while (!rest.empty()) {
     const auto some = rest.first(std::min(rest.size(), kMovesOfMessage));
-    messages.push_back({.epoch = whole_.epoch.number, .moves = {some.begin(), some.end()}});
+    messages.push_back(
+        {.configuration = whole_.configuration.number, .moves = {some.begin(), some.end()}});
     rest = rest.subspan(some.size());
   }
   return messages;
 }
 
-void EpochOrders::send(ControlActor& from, const StageRef& to, int member) const {
+void ConfigurationOrders::send(ControlActor& from, const StageRef& to, int member) const {
   // A message that is made already has no type that the compiler could compare.
   const auto untyped = caf::actor_cast<caf::actor>(to);
   for (const caf::message& peers : peers_of(member)) from.send(untyped, peers);
@@ -111,18 +112,19 @@ void EpochOrders::send(ControlActor& from, const StageRef& to, int member) const
   from.send(to, begin_of(member));
 }
 
-BeginEpoch EpochOrders::begin_of(int member) const {
-  const ClusterShape& shape = whole_.epoch.shape;
-  const EpochStart& whole = whole_.start;
-  BeginEpoch order{
-      .epoch = {.run = whole_.epoch.run, .number = whole_.epoch.number, .shape = shape},
-      .start = {.state = {.step = whole.state.step,
-                          .from_memory = whole.state.from_memory,
-                          .kept = whole.state.kept},
-                .checkpoint = whole.checkpoint,
-                .weights_only = whole.weights_only,
-                .sample_origin = whole.sample_origin,
-                .saves_only = whole.saves_only}};
+BeginConfiguration ConfigurationOrders::begin_of(int member) const {
+  const ClusterShape& shape = whole_.configuration.shape;
+  const ConfigurationStart& whole = whole_.start;
+  BeginConfiguration order{.configuration = {.run = whole_.configuration.run,
+                                             .number = whole_.configuration.number,
+                                             .shape = shape},
+                           .start = {.state = {.step = whole.state.step,
+                                               .from_memory = whole.state.from_memory,
+                                               .kept = whole.state.kept},
+                                     .checkpoint = whole.checkpoint,
+                                     .weights_only = whole.weights_only,
+                                     .sample_origin = whole.sample_origin,
+                                     .saves_only = whole.saves_only}};
   if (member >= shape.num_ranks()) return order;  // it only gives its state away and has no plan
   for (const int source : {neighbour_of(shape, member, -1), member})
     if (std::ranges::binary_search(whole.state.copied, source))

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "actors/messages/enter_configuration.h"
 #include "actors/topology/assembly.h"
 #include "actors/worker/neighbour_copies.h"
 #include "actors/worker/plan_runner.h"
@@ -23,13 +24,14 @@ struct StageState {
   std::int64_t step = -1;  ///< updates in the stage's state; -1: no state that can be used
 };
 
-/// Everything that an epoch decides for one rank. Members are destroyed in reverse order: plan
-/// plan runners before what they refer to.
-struct RankEpoch {
-  Epoch epoch;
+/// Everything that a configuration decides for one rank. Members are destroyed in reverse order:
+/// plan plan runners before what they refer to.
+struct RankConfiguration {
+  Configuration configuration;
   int rank = 0;
   RankAssembly part;
-  std::shared_ptr<StageState> state;  ///< shared with the epoch before if the layers are the same
+  std::shared_ptr<StageState>
+      state;  ///< shared with the configuration before if the layers are the same
   std::vector<std::uint32_t> parameters;  // canonical numbers of the owned parameters
   std::vector<std::size_t> owned;         // indices of the owned parameters in stage->parameters()
   std::vector<double> squared_norms;
@@ -46,19 +48,19 @@ struct RankEpoch {
   std::optional<PlanRunner> runner;
   std::deque<PlanRunner> eval_runners;    // by evaluation set
   std::vector<std::uint64_t> edge_bytes;  // bytes sent over each edge by the end of the last step
-  bool reached_by_all = false;            // an order to compute in this epoch has come
+  bool reached_by_all = false;            // an order to compute in this configuration has come
 
   stages::Stage& stage() { return *state->stage; }
 };
 
-// Each epoch of the run is two epochs of the data plane: one for state moves, then one for
-// training.
+// Each configuration of the run is two configurations of the data plane: one for state moves, then
+// one for training.
 
-inline std::uint32_t moving_epoch(std::uint32_t epoch) {
-  return 2 * epoch;
+inline std::uint32_t moving_configuration(std::uint32_t configuration) {
+  return 2 * configuration;
 }
-inline std::uint32_t training_epoch(std::uint32_t epoch) {
-  return 2 * epoch + 1;
+inline std::uint32_t training_configuration(std::uint32_t configuration) {
+  return 2 * configuration + 1;
 }
 
 /// Makes a stage of zeros on the given device, which outlives it. The thread that builds it hands
@@ -67,10 +69,10 @@ std::shared_ptr<StageState> make_state(const stages::StageSpec& stage, tensor::D
 /// The bytes of the slots of each edge from another rank to `rank`, the largest first.
 std::vector<std::size_t> slots_of(const RankAssembly& part, int rank);
 
-/// Adds a rank's data feeds and plan runners to an epoch whose stage and groups are already set. An
-/// epoch that only saves has no feeds: it must begin even if their files are what the run failed
-/// at. `device` is the stage's.
-void add_runners(RankEpoch& now, const RunSpec& spec, const EpochStart& start,
+/// Adds a rank's data feeds and plan runners to a configuration whose stage and groups are already
+/// set. A configuration that only saves has no feeds: it must begin even if their files are what
+/// the run failed at. `device` is the stage's.
+void add_runners(RankConfiguration& now, const RunSpec& spec, const ConfigurationStart& start,
                  transport::Channel& channel, tensor::Device& device);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-#include "actors/director/epoch_orders.h"
+#include "actors/director/configuration_orders.h"
 
 #include <boost/test/unit_test.hpp>
 #include <caf/actor_system.hpp>
@@ -6,12 +6,12 @@
 #include <set>
 
 #include "actors/messages/control_plane.h"
-#include "actors/worker/rank_epoch.h"
+#include "actors/worker/rank_configuration.h"
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {
 
-BOOST_AUTO_TEST_SUITE(epoch_orders_test)
+BOOST_AUTO_TEST_SUITE(configuration_orders_test)
 
 namespace {
 
@@ -32,13 +32,14 @@ RunSpec run_of(int pp, int dp) {
   return spec;
 }
 
-/// An epoch of all ranks and one member that leaves, which gives every rank its state.
-EnterEpoch whole_epoch(const RunSpec& spec) {
-  EnterEpoch whole{
-      .epoch = {.run = 1, .number = 3, .shape = first_shape(spec), .members = {}},
+/// A configuration of all ranks and one member that leaves, which gives every rank its state.
+EnterConfiguration whole_configuration(const RunSpec& spec) {
+  EnterConfiguration whole{
+      .configuration = {.run = 1, .number = 3, .shape = first_shape(spec), .members = {}},
       .start = {.state = {.step = 5, .from_memory = true}, .checkpoint = "c", .saves_only = true}};
-  const int ranks = whole.epoch.num_ranks();
-  for (int rank = 0; rank <= ranks; ++rank) whole.epoch.members.push_back(some_member(rank));
+  const int ranks = whole.configuration.num_ranks();
+  for (int rank = 0; rank <= ranks; ++rank)
+    whole.configuration.members.push_back(some_member(rank));
   for (int rank = 0; rank < ranks; ++rank) {
     whole.start.state.moves.push_back({.unit = rank, .from = rank, .to = rank});
     whole.start.state.copied.push_back(rank);
@@ -62,7 +63,7 @@ std::set<int> ranks_in(const std::vector<caf::message>& messages) {
 std::vector<StateMove> moves_in(const std::vector<Moves>& messages) {
   std::vector<StateMove> moves;
   for (const Moves& message : messages) {
-    BOOST_TEST(message.epoch == 3u);
+    BOOST_TEST(message.configuration == 3u);
     moves.insert(moves.end(), message.moves.begin(), message.moves.end());
   }
   return moves;
@@ -77,20 +78,20 @@ std::size_t bytes_of(caf::actor_system& system, caf::message message) {
 
 void check_orders(int pp, int dp) {
   const RunSpec spec = run_of(pp, dp);
-  const EnterEpoch whole = whole_epoch(spec);
-  const EpochOrders orders(spec, whole);
-  const Assembly assembly = assemble(spec, whole.epoch.shape);
-  const int ranks = whole.epoch.num_ranks();
+  const EnterConfiguration whole = whole_configuration(spec);
+  const ConfigurationOrders orders(spec, whole);
+  const Assembly assembly = assemble(spec, whole.configuration.shape);
+  const int ranks = whole.configuration.num_ranks();
   for (int rank = 0; rank < ranks; ++rank) {
-    const RankAssembly part = part_of_run(assembly, spec, whole.epoch.shape, rank);
+    const RankAssembly part = part_of_run(assembly, spec, whole.configuration.shape, rank);
     std::set<int> known = peers_of(part);
     known.insert(rank);
     if (rank == 1) known.insert(ranks);  // the leaving member gives it its state
     BOOST_TEST(ranks_in(orders.peers_of(rank)) == known, boost::test_tools::per_element());
-    const BeginEpoch order = orders.begin_of(rank);
+    const BeginConfiguration order = orders.begin_of(rank);
     BOOST_TEST(order.start.digest == assembly.digest);
-    BOOST_TEST(order.epoch.number == 3u);
-    BOOST_TEST((order.epoch.shape == whole.epoch.shape));
+    BOOST_TEST(order.configuration.number == 3u);
+    BOOST_TEST((order.configuration.shape == whole.configuration.shape));
     BOOST_TEST(order.start.state.step == 5);
     BOOST_TEST(order.start.checkpoint == "c");
     BOOST_TEST(order.start.saves_only);
@@ -112,7 +113,7 @@ BOOST_AUTO_TEST_CASE(ranks_are_told_what_the_cores_suffice_for_in_their_shape) {
   const auto use = [](int pp, const RunSpec::Cluster& cluster) {
     RunSpec spec = run_of(pp, 1);
     spec.cluster = cluster;
-    return EpochOrders(spec, whole_epoch(spec)).begin_of(0).start.cores;
+    return ConfigurationOrders(spec, whole_configuration(spec)).begin_of(0).start.cores;
   };
   const RunSpec::Cluster open{.pin = std::nullopt, .spin = std::nullopt, .cores = 4};
   BOOST_TEST((use(2, open) == CoreUse{.pin = true, .spin = true}));
@@ -125,7 +126,7 @@ BOOST_AUTO_TEST_CASE(ranks_are_told_what_the_cores_suffice_for_in_their_shape) {
 
 BOOST_AUTO_TEST_CASE(what_many_replicas_are_told_is_made_once) {
   const RunSpec spec = run_of(2, 100);
-  const EpochOrders orders(spec, whole_epoch(spec));
+  const ConfigurationOrders orders(spec, whole_configuration(spec));
   const auto one = orders.peers_of(5), another = orders.peers_of(7),
              of_another_stage = orders.peers_of(8);
   BOOST_TEST(one.back().cvals().get() == another.back().cvals().get());
@@ -134,7 +135,7 @@ BOOST_AUTO_TEST_CASE(what_many_replicas_are_told_is_made_once) {
 
 BOOST_AUTO_TEST_CASE(who_leaves_is_told_to_whom_it_gives) {
   const RunSpec spec = run_of(4, 2);
-  const EpochOrders orders(spec, whole_epoch(spec));
+  const ConfigurationOrders orders(spec, whole_configuration(spec));
   BOOST_TEST(ranks_in(orders.peers_of(8)) == (std::set<int>{1, 8}),
              boost::test_tools::per_element());
   BOOST_TEST(
@@ -144,27 +145,27 @@ BOOST_AUTO_TEST_CASE(who_leaves_is_told_to_whom_it_gives) {
 
 BOOST_AUTO_TEST_CASE(a_stage_knows_whether_its_copy_and_its_neighbours_are_there_already) {
   const RunSpec spec = run_of(4, 1);
-  const EpochOrders orders(spec, whole_epoch(spec));
+  const ConfigurationOrders orders(spec, whole_configuration(spec));
   BOOST_TEST(orders.begin_of(2).start.state.copied == (std::vector<int>{1, 2}),
              boost::test_tools::per_element());
   BOOST_TEST(ranks_in(orders.peers_of(2)) == (std::set<int>{1, 2, 3}),
              boost::test_tools::per_element());
 }
 
-/// Holds for any cut of the ranks. The whole epoch, of which an order is a part, grows with the
-/// ranks.
+/// Holds for any cut of the ranks. The whole configuration, of which an order is a part, grows with
+/// the ranks.
 BOOST_AUTO_TEST_CASE(no_order_of_ten_thousand_ranks_is_large) {
   ControlPlaneConfig config(1);
   caf::actor_system system{config};
   for (const auto& [pp, dp] :
        {std::pair{10'000, 1}, std::pair{1000, 10}, std::pair{100, 100}, std::pair{10, 1000}}) {
     const RunSpec spec = run_of(pp, dp);
-    const EpochOrders orders(spec, whole_epoch(spec));
+    const ConfigurationOrders orders(spec, whole_configuration(spec));
     for (const int member : {0, 1, pp / 2, pp * dp - 1, pp * dp}) {
       BOOST_TEST(bytes_of(system, caf::make_message(orders.begin_of(member))) < kMostBytes / 16);
       for (const caf::message& peers : orders.peers_of(member))
         BOOST_TEST(bytes_of(system, peers) < kMostBytes);
-      const WarmUp warm_up{.order = 1, .rank = member, .shape = orders.epoch().shape};
+      const WarmUp warm_up{.order = 1, .rank = member, .shape = orders.configuration().shape};
       BOOST_TEST(bytes_of(system, caf::make_message(warm_up)) < kMostBytes / 16);
     }
   }
@@ -176,12 +177,12 @@ BOOST_AUTO_TEST_CASE(moves_are_spread_over_messages_in_their_order) {
   caf::actor_system system{config};
   constexpr int kReplicas = 64, kUnits = 130;
   const RunSpec spec = run_of(1, kReplicas);
-  EnterEpoch whole = whole_epoch(spec);
+  EnterConfiguration whole = whole_configuration(spec);
   whole.start.state.moves.clear();
   for (int rank = 0; rank < kReplicas; ++rank)
     for (int unit = 0; unit < kUnits; ++unit)
       whole.start.state.moves.push_back({.unit = unit, .from = kReplicas, .to = rank});
-  const EpochOrders orders(spec, whole);
+  const ConfigurationOrders orders(spec, whole);
   const std::vector<Moves> all = orders.moves_of(kReplicas);
   for (const Moves& message : all)
     BOOST_TEST(bytes_of(system, caf::make_message(message)) < kMostBytes);

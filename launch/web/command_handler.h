@@ -30,12 +30,12 @@ struct RunOrders {
 };
 
 /// Takes the orders of pages. All functions are callable from any thread.
-class OrderDesk {
+class CommandHandler {
  public:
   static constexpr std::size_t kMostBytes = 64 * 1024;
 
   /// The hub must outlive the desk.
-  OrderDesk(RunOrders orders, actors::Hub& hub)
+  CommandHandler(RunOrders orders, actors::Hub& hub)
       : orders_(std::move(orders)), probe_(hub, orders_.status) {}
 
   struct Answer {

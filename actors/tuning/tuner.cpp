@@ -1,29 +1,29 @@
-#include "actors/tuning/auto_change.h"
+#include "actors/tuning/tuner.h"
 
 namespace troupe::actors {
 
-void AutoChange::begin(const Epoch& epoch) {
-  epoch_ = epoch;
+void Tuner::begin(const Configuration& configuration) {
+  configuration_ = configuration;
   meter_.reset();
-  if (check_ && !check_->is_about(epoch.shape))
+  if (check_ && !check_->is_about(configuration.shape))
     check_.reset();  // the cluster has taken on another shape than the ordered one
   if (check_) check_->begin();
   measure_if_wanted();
 }
 
-void AutoChange::measure_if_wanted() {
+void Tuner::measure_if_wanted() {
   if (!rests_ && !meter_ && !compares() && wants_to_measure()) meter_.emplace(shape());
 }
 
-std::optional<AutoChange::Advice> AutoChange::traced(const TracedActions& actions) {
-  if (actions.epoch != epoch_.number || !meter_) return std::nullopt;
+std::optional<Tuner::Advice> Tuner::traced(const TracedActions& actions) {
+  if (actions.configuration != configuration_.number || !meter_) return std::nullopt;
   meter_->add(actions);
   return decide_if_measured();
 }
 
-std::optional<AutoChange::Advice> AutoChange::stepped(std::uint32_t epoch, std::int64_t step,
-                                                      double seconds) {
-  if (epoch != epoch_.number) return std::nullopt;
+std::optional<Tuner::Advice> Tuner::stepped(std::uint32_t configuration, std::int64_t step,
+                                            double seconds) {
+  if (configuration != configuration_.number) return std::nullopt;
   step_ = step;
   if (meter_) {
     meter_->add(step, seconds);
@@ -39,7 +39,7 @@ std::optional<AutoChange::Advice> AutoChange::stepped(std::uint32_t epoch, std::
   return advice;
 }
 
-std::optional<AutoChange::Advice> AutoChange::decide_if_measured() {
+std::optional<Tuner::Advice> Tuner::decide_if_measured() {
   const auto measured = meter_->result();
   if (!measured) return std::nullopt;
   meter_.reset();

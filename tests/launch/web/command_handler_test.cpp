@@ -1,4 +1,4 @@
-#include "launch/web/order_desk.h"
+#include "launch/web/command_handler.h"
 
 #include <boost/test/unit_test.hpp>
 #include <future>
@@ -11,11 +11,11 @@
 
 namespace troupe::test {
 
-BOOST_AUTO_TEST_SUITE(order_desk_test)
+BOOST_AUTO_TEST_SUITE(command_handler_test)
 
 namespace {
 
-using launch::OrderDesk;
+using launch::CommandHandler;
 using nlohmann::json;
 
 constexpr const char* kToken = "secret";
@@ -35,19 +35,19 @@ struct FakeRun {
   std::function<void(const actors::ScaleAnswer&)> answer;
   std::function<void(const actors::SaveAnswer&)> saved;
   actors::Hub hub;
-  OrderDesk desk{{.token = kToken,
-                  .stop = [this] { ++stops; },
-                  .save = [this](auto told) { saved = std::move(told); },
-                  .scale =
-                      [this](const actors::ScaleRequest& request, auto told) {
-                        changes.push_back(to_string(request));
-                        answer = std::move(told);
-                      },
-                  .manifest = [] { return checked(kSmallManifest); },
-                  .status = [] { return two_stages(); }},
-                 hub};
+  CommandHandler desk{{.token = kToken,
+                       .stop = [this] { ++stops; },
+                       .save = [this](auto told) { saved = std::move(told); },
+                       .scale =
+                           [this](const actors::ScaleRequest& request, auto told) {
+                             changes.push_back(to_string(request));
+                             answer = std::move(told);
+                           },
+                       .manifest = [] { return checked(kSmallManifest); },
+                       .status = [] { return two_stages(); }},
+                      hub};
 
-  OrderDesk::Answer ask(json request, const std::string& token = kToken) {
+  CommandHandler::Answer ask(json request, const std::string& token = kToken) {
     request["token"] = token;
     return desk.answer(request.dump(), 0.5);
   }
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_done_without_the_token) {
   for (const char* body : {"", "{}", "[]", "stop", R"({"token":"secret"})",
                            R"({"token":"secret","request":7})", R"({"token":["secret"]})"})
     BOOST_TEST(run.desk.answer(body, 0).status == 403, body);
-  OrderDesk closed({.token = "", .stop = [&] { ++run.stops; }}, run.hub);
+  CommandHandler closed({.token = "", .stop = [&] { ++run.stops; }}, run.hub);
   BOOST_TEST(closed.answer(R"({"token":"","request":"stop"})", 0).status == 403);
   BOOST_TEST(run.stops == 0);
   BOOST_TEST(run.ask({{"request", "greet"}}).status == 200);

@@ -11,13 +11,14 @@
 
 namespace troupe::transport {
 
-struct OpenEpoch;
+struct OpenConfiguration;
 
 /// The receiving end of an edge: its slots and what is in them. Every slot is in one state: granted
 /// (the sender may fill it) -> arriving -> ready -> held (by the runner) -> owed (free, the sender
-/// not yet told) -> granted; or kept, as an earlier epoch left it, until it is owed. Messages name
-/// the slot they fill, so no message can exceed its credits unnoticed. Guarded by the link's lock.
-class Mailbox {
+/// not yet told) -> granted; or kept, as an earlier configuration left it, until it is owed.
+/// Messages name the slot they fill, so no message can exceed its credits unnoticed. Guarded by the
+/// link's lock.
+class Inbox {
  public:
   struct Slot : IncomingTensor {
     enum class State : std::uint8_t { granted, arriving, ready, held, owed, kept };
@@ -25,12 +26,13 @@ class Mailbox {
     std::uint64_t step = 0;
     int microbatch = 0;
     std::uint64_t next_sequence = 0;  ///< a message with a smaller sequence is a duplicate
-    OpenEpoch* epoch = nullptr;
+    OpenConfiguration* configuration = nullptr;
   };
 
   /// `memory` is null for an edge from a rank to itself, whose messages stay in the sender's
   /// buffers. `kept`: all slots start as kept.
-  Mailbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenEpoch* epoch, bool kept);
+  Inbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenConfiguration* configuration,
+        bool kept);
 
   const Edge& edge() const { return edge_; }
   EdgeId id() const {

@@ -14,7 +14,7 @@ namespace troupe::actors {
 /// One worker process in one life. A replacement of a dead worker has a new incarnation; it may
 /// have the dead one's id.
 struct Member {
-  /// The worker's name on the data plane for all its life, whatever its rank in each epoch.
+  /// The worker's name on the data plane for all its life, whatever its rank in each configuration.
   int id = 0;
   std::uint64_t incarnation = 0;
   int pid = 0;
@@ -22,7 +22,7 @@ struct Member {
   std::string address;  ///< of the worker's data plane (transport::UcxNode::address)
 };
 
-/// Members of an epoch by rank: all, or only those with which one of them communicates.
+/// Members of a configuration by rank: all, or only those with which one of them communicates.
 class Members {
  public:
   void add(int rank, Member member);
@@ -58,24 +58,24 @@ struct ClusterShape {
 std::string to_string(const ClusterShape& shape);
 
 /// A version of the cluster without its members: what all of them are told alike.
-struct EpochHeader {
-  std::uint64_t run = 0;  ///< random, the same in all epochs of a launch
+struct ConfigurationHeader {
+  std::uint64_t run = 0;  ///< random, the same in all configurations of a launch
   std::uint32_t number = 0;
   ClusterShape shape;
 };
 
 /// A version of the cluster: who takes part and who holds which layers. Everything that recovery or
 /// re-scaling changes is here; all else is in the RunSpec. A value, handed to every rank before the
-/// epoch starts.
-struct Epoch {
-  std::uint64_t run = 0;  ///< random, the same in all epochs of a launch
+/// configuration starts.
+struct Configuration {
+  std::uint64_t run = 0;  ///< random, the same in all configurations of a launch
   std::uint32_t number = 0;
   ClusterShape shape;
   /// Members by rank; beyond the ranks are members that only give their state away and leave.
   Members members;
 
   int num_ranks() const { return shape.num_ranks(); }
-  /// The rank of a process, its place beyond the ranks if it leaves; -1: not in this epoch.
+  /// The rank of a process, its place beyond the ranks if it leaves; -1: not in this configuration.
   int rank_of(std::uint64_t incarnation) const { return members.rank_of(incarnation); }
 };
 

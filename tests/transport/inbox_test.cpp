@@ -1,10 +1,10 @@
-#include "transport/mailbox.h"
+#include "transport/inbox.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "transport/outbox.h"
 
-BOOST_AUTO_TEST_SUITE(mailbox_test)
+BOOST_AUTO_TEST_SUITE(inbox_test)
 
 namespace {
 
@@ -32,13 +32,13 @@ TensorMessage fitting(int slot, std::uint64_t sequence) {
 }
 
 struct Box {
-  Mailbox mailbox{kEdge, make_private_slots(3 * slot_stride(kEdge)), nullptr, false};
+  Inbox inbox{kEdge, make_private_slots(3 * slot_stride(kEdge)), nullptr, false};
 
   std::string misfit(const TensorMessage& message, std::size_t payload_bytes = 128) const {
-    return mailbox.misfit(message, payload_bytes).value_or("");
+    return inbox.misfit(message, payload_bytes).value_or("");
   }
   void arrive(int slot, std::uint64_t sequence) {
-    mailbox.admit(fitting(slot, sequence)).state = Mailbox::Slot::State::ready;
+    inbox.admit(fitting(slot, sequence)).state = Inbox::Slot::State::ready;
   }
 };
 
@@ -69,22 +69,22 @@ BOOST_FIXTURE_TEST_CASE(no_message_exceeds_its_credit, Box) {
   arrive(1, 0);
   BOOST_TEST(misfit(fitting(1, 5)) ==
              "expected a slot that was granted, got slot 1, which is not free");
-  Mailbox::Slot* slot = mailbox.find(7, 0);
+  Inbox::Slot* slot = inbox.find(7, 0);
   BOOST_TEST_REQUIRE(slot != nullptr);
-  mailbox.release(*slot);
+  inbox.release(*slot);
   // The slot is free, but the sender has not been told and cannot know.
   BOOST_TEST(misfit(fitting(1, 5)).find("not free") != std::string::npos);
-  BOOST_TEST(mailbox.take_owed()->slots.size() == 1u);
+  BOOST_TEST(inbox.take_owed()->slots.size() == 1u);
   BOOST_TEST(misfit(fitting(1, 5)) == "");
 }
 
 BOOST_FIXTURE_TEST_CASE(a_message_that_was_here_before_is_known, Box) {
   arrive(0, 4);
-  BOOST_TEST(mailbox.is_duplicate(fitting(0, 4)));
-  mailbox.release(*mailbox.find(7, 4));
-  mailbox.take_owed();
-  BOOST_TEST(mailbox.is_duplicate(fitting(0, 4)));
-  BOOST_TEST(!mailbox.is_duplicate(fitting(0, 5)));
+  BOOST_TEST(inbox.is_duplicate(fitting(0, 4)));
+  inbox.release(*inbox.find(7, 4));
+  inbox.take_owed();
+  BOOST_TEST(inbox.is_duplicate(fitting(0, 4)));
+  BOOST_TEST(!inbox.is_duplicate(fitting(0, 5)));
 }
 
 BOOST_FIXTURE_TEST_CASE(two_messages_of_one_key_are_refused, Box) {
@@ -96,24 +96,24 @@ BOOST_FIXTURE_TEST_CASE(two_messages_of_one_key_are_refused, Box) {
 }
 
 BOOST_FIXTURE_TEST_CASE(credits_go_back_before_the_sender_has_none, Box) {
-  BOOST_TEST(!mailbox.sender_runs_short());  // 3 of 3
+  BOOST_TEST(!inbox.sender_runs_short());  // 3 of 3
   arrive(0, 0);
-  BOOST_TEST(!mailbox.sender_runs_short());  // 2 of 3
+  BOOST_TEST(!inbox.sender_runs_short());  // 2 of 3
   arrive(1, 1);
-  BOOST_TEST(mailbox.sender_runs_short());  // 1 of 3
+  BOOST_TEST(inbox.sender_runs_short());  // 1 of 3
 }
 
 BOOST_AUTO_TEST_CASE(many_credits_fill_several_messages) {
   Edge edge = kEdge;
   edge.slots = 150;
-  Mailbox mailbox(edge, make_private_slots(150 * slot_stride(edge)), nullptr, false);
+  Inbox inbox(edge, make_private_slots(150 * slot_stride(edge)), nullptr, false);
   for (int i = 0; i < 150; ++i) {
     TensorMessage message = fitting(i, static_cast<std::uint64_t>(i));
-    mailbox.release(mailbox.admit(message));
+    inbox.release(inbox.admit(message));
   }
   std::size_t freed = 0;
   int messages = 0;
-  while (const auto credit = mailbox.take_owed()) {
+  while (const auto credit = inbox.take_owed()) {
     freed += credit->slots.size();
     ++messages;
   }
