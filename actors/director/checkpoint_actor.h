@@ -10,8 +10,8 @@
 
 #include "actors/messages/control_plane.h"
 #include "actors/topology/run_spec.h"
-#include "stages/checkpoint.h"
-#include "stages/checkpoint/best_checkpoints.h"
+#include "stages/files/checkpoint/best_checkpoints.h"
+#include "stages/files/checkpoint/checkpoint.h"
 #include "stages/storage/claim.h"
 
 namespace troupe::actors {

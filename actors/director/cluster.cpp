@@ -11,8 +11,8 @@
 #include "actors/director/report_thread.h"
 #include "actors/messages/secret.h"
 #include "actors/messages/start_deadline.h"
-#include "stages/checkpoint.h"
-#include "stages/hugging_face/side_files.h"
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/files/hugging_face/side_files.h"
 
 namespace troupe::actors {
 namespace {

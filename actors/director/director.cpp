@@ -11,7 +11,7 @@
 #include "actors/messages/message_checks.h"
 #include "actors/messages/secret.h"
 #include "actors/topology/assembly.h"
-#include "stages/optimizer.h"
+#include "stages/decoder/stage/optimizer.h"
 
 namespace troupe::actors {
 namespace {

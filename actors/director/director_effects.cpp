@@ -9,8 +9,8 @@
 #include "actors/director/step_report.h"
 #include "actors/topology/assembly.h"
 #include "actors/topology/reports.h"
-#include "stages/checkpoint.h"
-#include "stages/optimizer.h"
+#include "stages/decoder/stage/optimizer.h"
+#include "stages/files/checkpoint/checkpoint.h"
 #include "tensor/error.h"
 
 // How the director performs the effects of its protocol.

@@ -1,8 +1,8 @@
 #include <chrono>
 
 #include "actors/director/director.h"
-#include "stages/checkpoint.h"
-#include "stages/optimizer.h"
+#include "stages/decoder/stage/optimizer.h"
+#include "stages/files/checkpoint/checkpoint.h"
 
 // How the director performs what its protocol decides of checkpoints and evaluations.
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schedules/action.h"
+#include "schedules/plan/action.h"
 
 namespace troupe::actors {
 namespace {

@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "actors/protocol/protocol.h"
-#include "stages/optimizer.h"
+#include "stages/decoder/stage/optimizer.h"
 
 // The step transaction: a step is run, voted on, committed, saved and evaluated.
 

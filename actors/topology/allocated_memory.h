@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/transformer_stage.h"
 
 namespace troupe::actors {
 

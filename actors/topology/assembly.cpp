@@ -5,7 +5,7 @@
 
 #include "actors/topology/state_parts.h"
 #include "actors/topology/state_plan.h"
-#include "stages/row_sizes.h"
+#include "stages/stage/row_sizes.h"
 #include "stages/storage/xxh64.h"
 #include "tensor/error.h"
 

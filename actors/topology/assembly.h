@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "actors/topology/configuration.h"
-#include "schedules/plan.h"
-#include "schedules/validate.h"
-#include "stages/transformer_stage.h"
-#include "transport/channel.h"
+#include "schedules/analysis/validate.h"
+#include "schedules/plan/plan.h"
+#include "stages/decoder/stage/transformer_stage.h"
+#include "transport/edges/channel.h"
 
 namespace troupe::actors {
 

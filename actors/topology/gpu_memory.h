@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/transformer_stage.h"
 
 // What a stage takes of a GPU's memory, estimated from shapes alone, so that a run can be planned
 // on a machine without a GPU.

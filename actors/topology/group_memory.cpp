@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <vector>
 
-#include "stages/data_parallel/gradient_traffic.h"
-#include "stages/row_sizes.h"
+#include "stages/replicas/gradient_traffic.h"
+#include "stages/stage/row_sizes.h"
 
 namespace troupe::actors {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "actors/topology/assembly.h"
-#include "transport/collective_memory.h"
+#include "transport/collectives/collective_memory.h"
 
 namespace troupe::actors {
 

@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "actors/topology/layer_letters.h"
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {

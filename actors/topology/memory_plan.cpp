@@ -5,10 +5,10 @@
 #include "actors/topology/gpu_memory.h"
 #include "actors/topology/group_memory.h"
 #include "actors/topology/state_parts.h"
-#include "stages/parameters/parameter_layout.h"
+#include "stages/decoder/parameters/parameter_layout.h"
 #include "tensor/device.h"
 #include "tensor/error.h"
-#include "transport/edge_bytes.h"
+#include "transport/edges/edge_bytes.h"
 
 namespace troupe::actors {
 namespace {

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "actors/topology/assembly.h"
-#include "transport/channel.h"
+#include "transport/edges/channel.h"
 
 namespace troupe::actors {
 

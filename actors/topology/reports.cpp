@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::actors {
 

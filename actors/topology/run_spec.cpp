@@ -5,8 +5,8 @@
 #include <variant>
 
 #include "actors/topology/schedule_kinds.h"
-#include "schedules/counted.h"
-#include "schedules/generators.h"
+#include "schedules/generators/generators.h"
+#include "schedules/plan/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {

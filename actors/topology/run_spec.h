@@ -6,14 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "schedules/costs.h"
-#include "schedules/plan.h"
-#include "stages/data/documents.h"
-#include "stages/data/loss_on.h"
-#include "stages/data_parallel/data_parallel.h"
+#include "schedules/analysis/costs.h"
+#include "schedules/plan/plan.h"
+#include "stages/corpus/data/documents.h"
+#include "stages/corpus/data/loss_on.h"
+#include "stages/decoder/stage/optimizer.h"
 #include "stages/model/model_config.h"
-#include "stages/optimizer.h"
-#include "stages/recompute.h"
+#include "stages/replicas/data_parallel.h"
+#include "stages/stage/recompute.h"
 #include "tensor/device.h"
 
 namespace troupe::actors {

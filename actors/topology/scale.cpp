@@ -11,7 +11,7 @@
 #include "actors/topology/schedule_kinds.h"
 #include "actors/topology/shape_rules.h"
 #include "actors/topology/state_parts.h"
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {

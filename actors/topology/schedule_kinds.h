@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "schedules/generators.h"
-#include "schedules/plan.h"
+#include "schedules/generators/generators.h"
+#include "schedules/plan/plan.h"
 
 namespace troupe::actors {
 

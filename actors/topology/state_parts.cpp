@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "stages/decoder/parameters/parameters.h"
 #include "stages/model/sharding.h"
-#include "stages/parameters/parameters.h"
 
 namespace troupe::actors {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "actors/topology/configuration.h"
 #include "stages/model/model_config.h"
-#include "stages/parameters/slices.h"
+#include "stages/stage/slices.h"
 #include "tensor/region.h"
 
 namespace troupe::actors {

@@ -10,7 +10,7 @@
 #include "actors/topology/configuration.h"
 #include "stages/model/model_config.h"
 #include "stages/model/sharding.h"
-#include "transport/channel.h"
+#include "transport/edges/channel.h"
 
 // Which training state a configuration starts from, and which member gives which part of it to
 // which. Pure functions: the director calls them with what the surviving workers hold. State is

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "actors/topology/program.h"
-#include "stages/data_parallel/step_collectives.h"
+#include "stages/replicas/step_collectives.h"
 
 namespace troupe::actors {
 

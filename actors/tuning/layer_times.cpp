@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "schedules/simulate.h"
+#include "schedules/analysis/simulate.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {

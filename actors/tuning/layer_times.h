@@ -4,7 +4,7 @@
 
 #include "actors/topology/configuration.h"
 #include "actors/tuning/step_meter.h"
-#include "schedules/costs.h"
+#include "schedules/analysis/costs.h"
 
 namespace troupe::actors {
 

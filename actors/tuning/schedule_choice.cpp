@@ -9,7 +9,7 @@
 
 #include "actors/topology/scale.h"
 #include "actors/tuning/layer_times.h"
-#include "schedules/generators.h"
+#include "schedules/generators/generators.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {

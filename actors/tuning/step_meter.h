@@ -9,7 +9,7 @@
 
 #include "actors/messages/messages.h"
 #include "actors/topology/configuration.h"
-#include "schedules/action.h"
+#include "schedules/plan/action.h"
 
 namespace troupe::actors {
 

@@ -4,7 +4,7 @@
 #include <system_error>
 #include <utility>
 
-#include "stages/checkpoint/finite_values.h"
+#include "stages/files/safetensors/finite_values.h"
 
 namespace troupe::actors {
 

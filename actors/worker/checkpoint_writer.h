@@ -6,7 +6,7 @@
 #include <string>
 #include <thread>
 
-#include "stages/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint.h"
 
 namespace troupe::actors {
 

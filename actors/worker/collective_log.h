@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "transport/flight_recorder.h"
+#include "transport/collectives/flight_recorder.h"
 
 namespace troupe::actors {
 

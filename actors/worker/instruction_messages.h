@@ -1,8 +1,8 @@
 #pragma once
 
 #include "actors/topology/program.h"
-#include "stages/stage.h"
-#include "transport/channel.h"
+#include "stages/stage/stage.h"
+#include "transport/edges/channel.h"
 
 namespace troupe::actors {
 

@@ -8,7 +8,7 @@
 #include "actors/topology/configuration.h"
 #include "actors/topology/state_plan.h"
 #include "actors/worker/unit_state.h"
-#include "transport/channel.h"
+#include "transport/edges/channel.h"
 
 namespace troupe::actors {
 

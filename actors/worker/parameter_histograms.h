@@ -4,7 +4,7 @@
 
 #include "actors/messages/messages.h"
 #include "actors/topology/assembly.h"
-#include "stages/stage.h"
+#include "stages/stage/stage.h"
 #include "tensor/device.h"
 
 namespace troupe::actors {

@@ -9,9 +9,9 @@
 #include "actors/worker/action_clock.h"
 #include "actors/worker/step_losses.h"
 #include "actors/worker/step_tokens.h"
-#include "stages/data_parallel/data_parallel.h"
-#include "stages/stage.h"
-#include "transport/channel.h"
+#include "stages/replicas/data_parallel.h"
+#include "stages/stage/stage.h"
+#include "transport/edges/channel.h"
 
 namespace troupe::actors {
 

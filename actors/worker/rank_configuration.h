@@ -11,8 +11,8 @@
 #include "actors/worker/neighbour_copies.h"
 #include "actors/worker/plan_runner.h"
 #include "actors/worker/token_broadcast.h"
-#include "stages/data_parallel/data_parallel.h"
-#include "stages/token_data.h"
+#include "stages/corpus/token_data.h"
+#include "stages/replicas/data_parallel.h"
 #include "tensor/process_group.h"
 
 namespace troupe::actors {

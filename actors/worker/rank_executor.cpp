@@ -12,7 +12,7 @@
 #include "actors/worker/parameter_histograms.h"
 #include "actors/worker/tap.h"
 #include "actors/worker/traced_actions.h"
-#include "stages/optimizer.h"
+#include "stages/decoder/stage/optimizer.h"
 #include "stages/storage/claim.h"
 #include "tensor/device.h"
 #include "tensor/error.h"

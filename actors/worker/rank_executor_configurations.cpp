@@ -7,8 +7,8 @@
 
 #include "actors/worker/rank_executor.h"
 #include "actors/worker/state_mover.h"
-#include "stages/checkpoint.h"
-#include "stages/data_parallel/weight_comparison.h"
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/replicas/weight_comparison.h"
 #include "tensor/error.h"
 
 // How a rank leaves a configuration and reaches the next one.

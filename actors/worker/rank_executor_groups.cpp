@@ -2,7 +2,7 @@
 
 #include "actors/topology/group_memory.h"
 #include "actors/worker/rank_executor.h"
-#include "transport/staged_group.h"
+#include "transport/collectives/staged_group.h"
 
 // The groups in which a rank computes with others.
 

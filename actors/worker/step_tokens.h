@@ -5,9 +5,9 @@
 #include <span>
 #include <vector>
 
-#include "stages/row_sizes.h"
-#include "stages/stage.h"
-#include "stages/token_data.h"
+#include "stages/corpus/token_data.h"
+#include "stages/stage/row_sizes.h"
+#include "stages/stage/stage.h"
 
 namespace troupe::actors {
 

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "stages/checkpoint/safetensors.h"
+#include "stages/files/safetensors/safetensors.h"
 
 namespace troupe::actors {
 

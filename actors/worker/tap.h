@@ -9,7 +9,7 @@
 #include "actors/monitors/event.h"
 #include "actors/topology/assembly.h"
 #include "tensor/host_copies.h"
-#include "transport/channel.h"
+#include "transport/edges/channel.h"
 
 namespace troupe::actors {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "schedules/action.h"
+#include "schedules/plan/action.h"
 
 namespace troupe::actors {
 namespace {

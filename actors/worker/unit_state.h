@@ -10,7 +10,7 @@
 #include "actors/topology/state_plan.h"
 #include "stages/model/model_config.h"
 #include "stages/model/sharding.h"
-#include "stages/stage.h"
+#include "stages/stage/stage.h"
 #include "tensor/device.h"
 #include "tensor/host_copies.h"
 

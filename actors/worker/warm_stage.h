@@ -9,7 +9,7 @@
 
 #include "actors/messages/messages.h"
 #include "actors/worker/rank_configuration.h"
-#include "transport/slot_pool.h"
+#include "transport/memory/slot_pool.h"
 
 namespace troupe::actors {
 

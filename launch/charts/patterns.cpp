@@ -3,7 +3,7 @@
 #include <array>
 
 #include "launch/charts/markup.h"
-#include "schedules/draw.h"
+#include "schedules/drawing/draw.h"
 
 namespace troupe::launch {
 namespace {

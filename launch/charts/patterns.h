@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "schedules/action.h"
+#include "schedules/plan/action.h"
 
 namespace troupe::launch {
 

@@ -7,7 +7,7 @@
 #include <array>
 #include <fstream>
 
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::launch {
 namespace {

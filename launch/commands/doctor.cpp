@@ -18,7 +18,7 @@
 #include "launch/control/control_server.h"
 #include "launch/host/machine.h"
 #include "launch/host/quantities.h"
-#include "transport/ucx/ucx_node.h"
+#include "transport/node/ucx_node.h"
 
 namespace troupe::launch {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "launch/commands/options.h"
-#include "stages/generation/generator.h"
+#include "stages/inference/generator.h"
 
 namespace troupe::launch {
 

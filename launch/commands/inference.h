@@ -5,8 +5,8 @@
 #include <string>
 
 #include "launch/host/machine.h"
-#include "stages/checkpoint.h"
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/transformer_stage.h"
+#include "stages/files/checkpoint/checkpoint.h"
 #include "tensor/device.h"
 #include "tensor/error.h"
 

@@ -10,8 +10,8 @@
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
 #include "launch/host/signals.h"
-#include "schedules/counted.h"
-#include "stages/hugging_face.h"
+#include "schedules/plan/counted.h"
+#include "stages/files/copies/hugging_face.h"
 
 namespace troupe::launch {
 namespace {

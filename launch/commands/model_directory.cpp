@@ -6,8 +6,8 @@
 
 #include "launch/host/console.h"
 #include "launch/run/run_directory.h"
-#include "stages/checkpoint.h"
-#include "stages/checkpoint/best_checkpoints.h"
+#include "stages/files/checkpoint/best_checkpoints.h"
+#include "stages/files/checkpoint/checkpoint.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

@@ -14,7 +14,7 @@
 #include "launch/manifest/run_spec.h"
 #include "launch/manifest/warnings.h"
 #include "launch/run/result_file.h"
-#include "schedules/draw.h"
+#include "schedules/drawing/draw.h"
 
 namespace troupe::launch {
 namespace {

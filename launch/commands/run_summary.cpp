@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "launch/host/quantities.h"
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::launch {
 namespace {

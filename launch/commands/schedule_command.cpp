@@ -2,7 +2,7 @@
 #include "launch/commands/schedule_on_paper.h"
 #include "launch/host/console.h"
 #include "launch/run/result_file.h"
-#include "schedules/draw.h"
+#include "schedules/drawing/draw.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

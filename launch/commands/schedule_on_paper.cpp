@@ -9,9 +9,9 @@
 #include <iterator>
 
 #include "launch/host/suggest.h"
-#include "schedules/counted.h"
-#include "schedules/generators.h"
-#include "schedules/validate.h"
+#include "schedules/analysis/validate.h"
+#include "schedules/generators/generators.h"
+#include "schedules/plan/counted.h"
 #include "stages/storage/input_file.h"
 #include "tensor/error.h"
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "launch/commands/options.h"
-#include "schedules/plan.h"
-#include "schedules/simulate.h"
+#include "schedules/analysis/simulate.h"
+#include "schedules/plan/plan.h"
 
 namespace troupe::launch {
 

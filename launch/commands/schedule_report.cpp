@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "launch/commands/schedule_on_paper.h"
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::launch {
 namespace {

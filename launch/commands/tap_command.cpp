@@ -11,7 +11,7 @@
 #include "launch/host/console.h"
 #include "launch/host/signal_fd.h"
 #include "launch/monitors/attachment.h"
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

@@ -7,8 +7,8 @@
 #include "launch/host/console.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/tokenizing.h"
-#include "schedules/counted.h"
-#include "stages/token_data.h"
+#include "schedules/plan/counted.h"
+#include "stages/corpus/token_data.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

@@ -12,7 +12,7 @@
 #include "launch/monitors/attachment.h"
 #include "launch/monitors/trace_collector.h"
 #include "launch/run/result_file.h"
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

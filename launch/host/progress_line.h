@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "stages/progress.h"
+#include "stages/storage/progress.h"
 
 namespace troupe::launch {
 

@@ -19,10 +19,10 @@
 #include "launch/manifest/parameter_groups.h"
 #include "launch/manifest/run_spec.h"
 #include "launch/manifest/synonyms.h"
-#include "schedules/counted.h"
-#include "schedules/generators.h"
-#include "schedules/validate.h"
-#include "stages/token_data.h"
+#include "schedules/analysis/validate.h"
+#include "schedules/generators/generators.h"
+#include "schedules/plan/counted.h"
+#include "stages/corpus/token_data.h"
 
 namespace troupe::launch {
 namespace {

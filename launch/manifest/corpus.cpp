@@ -10,11 +10,11 @@
 
 #include "launch/host/machine.h"
 #include "launch/manifest/run_spec.h"
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
+#include "stages/corpus/token_data.h"
+#include "stages/corpus/tokenizers/tokens_beside.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/xxh64.h"
-#include "stages/token_data.h"
-#include "stages/tokenizers/tokens_beside.h"
 
 namespace troupe::launch {
 namespace {

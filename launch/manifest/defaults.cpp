@@ -13,8 +13,8 @@
 #include "launch/manifest/mix_keys.h"
 #include "launch/manifest/model_keys.h"
 #include "launch/manifest/monitor_keys.h"
-#include "stages/data/documents.h"
-#include "stages/data/loss_on.h"
+#include "stages/corpus/data/documents.h"
+#include "stages/corpus/data/loss_on.h"
 
 namespace troupe::launch {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "launch/manifest/parameter_groups.h"
 #include "launch/manifest/run_spec.h"
-#include "stages/token_data.h"
+#include "stages/corpus/token_data.h"
 
 namespace troupe::launch {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "actors/topology/run_spec.h"
 #include "launch/manifest/manifest.h"
-#include "stages/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint.h"
 
 namespace troupe::launch {
 

@@ -8,7 +8,7 @@
 #include "launch/host/machine.h"
 #include "launch/manifest/check.h"
 #include "launch/manifest/manifest.h"
-#include "stages/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint.h"
 
 namespace troupe::launch {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "stages/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint.h"
 
 namespace troupe::launch {
 namespace {

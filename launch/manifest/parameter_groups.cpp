@@ -9,7 +9,7 @@
 
 #include "launch/host/suggest.h"
 #include "launch/manifest/run_spec.h"
-#include "stages/checkpoint/stored_tensor.h"
+#include "stages/files/safetensors/stored_tensor.h"
 
 namespace troupe::launch {
 namespace {

@@ -11,9 +11,9 @@
 #include "actors/topology/unit_order.h"
 #include "launch/host/machine.h"
 #include "launch/manifest/parameter_groups.h"
-#include "schedules/plan.h"
-#include "schedules/simulate.h"
-#include "stages/progress.h"
+#include "schedules/analysis/simulate.h"
+#include "schedules/plan/plan.h"
+#include "stages/storage/progress.h"
 #include "tensor/parallel/communication_time.h"
 
 namespace troupe::launch {

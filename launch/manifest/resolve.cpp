@@ -11,8 +11,8 @@
 #include "actors/topology/run_spec.h"
 #include "launch/manifest/model_source.h"
 #include "launch/manifest/rotary.h"
-#include "schedules/generators.h"
-#include "schedules/validate.h"
+#include "schedules/analysis/validate.h"
+#include "schedules/generators/generators.h"
 #include "stages/storage/input_file.h"
 
 namespace troupe::launch {

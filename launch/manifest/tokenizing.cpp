@@ -10,7 +10,7 @@
 #include "launch/host/machine.h"
 #include "launch/host/progress_line.h"
 #include "launch/host/quantities.h"
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "launch/host/signals.h"
-#include "stages/token_data.h"
+#include "stages/corpus/token_data.h"
 
 namespace troupe::launch {
 

@@ -8,8 +8,8 @@
 
 #include "launch/host/quantities.h"
 #include "launch/manifest/differences.h"
-#include "schedules/counted.h"
-#include "stages/checkpoint.h"
+#include "schedules/plan/counted.h"
+#include "stages/files/checkpoint/checkpoint.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

@@ -15,7 +15,7 @@
 #include "launch/control/control_protocol.h"
 #include "launch/control/event_json.h"
 #include "launch/monitors/tfrecord.h"
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::launch {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "launch/monitors/event_fields.h"
-#include "schedules/action.h"
+#include "schedules/plan/action.h"
 
 namespace troupe::launch {
 namespace {

@@ -11,7 +11,7 @@
 #include "launch/host/local_time.h"
 #include "launch/host/quantities.h"
 #include "launch/report/sections.h"
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 
 // What happened to a run, and the checkpoints that it left.
 

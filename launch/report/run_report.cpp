@@ -9,7 +9,7 @@
 #include "launch/manifest/placement.h"
 #include "launch/manifest/run_spec.h"
 #include "launch/run/run_directory.h"
-#include "stages/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

@@ -11,8 +11,8 @@
 #include "actors/tuning/step_meter.h"
 #include "launch/host/quantities.h"
 #include "launch/monitors/event_fields.h"
-#include "schedules/simulate.h"
-#include "schedules/validate.h"
+#include "schedules/analysis/simulate.h"
+#include "schedules/analysis/validate.h"
 
 namespace troupe::launch {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "schedules/action.h"
+#include "schedules/plan/action.h"
 
 namespace troupe::launch {
 

@@ -10,7 +10,7 @@
 #include "launch/manifest/manifest.h"
 #include "launch/run/metrics_file.h"
 #include "launch/run/run_directory.h"
-#include "stages/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

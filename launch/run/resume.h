@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "stages/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint.h"
 
 namespace troupe::launch {
 

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "launch/run/file_lock.h"
-#include "stages/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint.h"
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
 

@@ -13,7 +13,7 @@
 #include "launch/manifest/manifest.h"
 #include "launch/run/outcome.h"
 #include "launch/run/run_directory.h"
-#include "stages/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

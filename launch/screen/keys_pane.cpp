@@ -1,7 +1,7 @@
 #include <array>
 
 #include "launch/screen/panes.h"
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::launch {
 namespace {

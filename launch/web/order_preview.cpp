@@ -10,7 +10,7 @@
 #include "launch/manifest/placement.h"
 #include "launch/manifest/reshape.h"
 #include "launch/manifest/run_spec.h"
-#include "schedules/counted.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::launch {
 namespace {

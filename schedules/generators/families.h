@@ -1,6 +1,6 @@
 #pragma once
 
-#include "schedules/generators.h"
+#include "schedules/generators/generators.h"
 
 namespace troupe::schedules {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "schedules/counted.h"
 #include "schedules/generators/families.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::schedules {
 namespace {

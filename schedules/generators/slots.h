@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "schedules/action.h"
+#include "schedules/plan/action.h"
 
 namespace troupe::schedules {
 

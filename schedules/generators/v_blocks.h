@@ -3,7 +3,7 @@
 #include <array>
 #include <vector>
 
-#include "schedules/action.h"
+#include "schedules/plan/action.h"
 
 namespace troupe::schedules {
 

@@ -3,9 +3,9 @@
 #include <optional>
 #include <utility>
 
+#include "schedules/analysis/simulate.h"
 #include "schedules/generators/families.h"
 #include "schedules/generators/zb_search.h"
-#include "schedules/simulate.h"
 
 namespace troupe::schedules {
 namespace {

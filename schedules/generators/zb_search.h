@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "schedules/generators.h"
+#include "schedules/generators/generators.h"
 
 namespace troupe::schedules {
 

@@ -15,12 +15,12 @@
 #include <vector>
 
 #include "actors/worker/plan_runner.h"
-#include "stages/token_data.h"
+#include "stages/corpus/token_data.h"
 #include "tensor/error.h"
 #include "tests/bench/timing.h"
 #include "tests/support/null_stage.h"
 #include "tests/support/temp_dir.h"
-#include "transport/ucx/ucx_node.h"
+#include "transport/node/ucx_node.h"
 
 namespace troupe::bench {
 namespace {

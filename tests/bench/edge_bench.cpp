@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "tensor/error.h"
-#include "transport/ucx/ucx_node.h"
+#include "transport/node/ucx_node.h"
 
 namespace {
 

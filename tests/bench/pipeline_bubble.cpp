@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "schedules/generators.h"
-#include "schedules/simulate.h"
+#include "schedules/analysis/simulate.h"
+#include "schedules/generators/generators.h"
 #include "tensor/device.h"
 #include "tensor/error.h"
 #include "tests/bench/timing.h"

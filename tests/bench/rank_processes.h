@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "transport/ucx/ucx_node.h"
+#include "transport/node/ucx_node.h"
 
 namespace troupe::bench {
 

@@ -26,9 +26,9 @@
 #include <thread>
 
 #include "actors/worker/plan_runner.h"
-#include "schedules/generators.h"
-#include "schedules/simulate.h"
-#include "stages/transformer_stage.h"
+#include "schedules/analysis/simulate.h"
+#include "schedules/generators/generators.h"
+#include "stages/decoder/stage/transformer_stage.h"
 #include "tensor/error.h"
 #include "tests/bench/rank_processes.h"
 #include "tests/bench/slow_channel.h"

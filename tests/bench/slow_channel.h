@@ -5,7 +5,7 @@
 #include <string>
 #include <thread>
 
-#include "transport/channel.h"
+#include "transport/edges/channel.h"
 
 namespace troupe::bench {
 

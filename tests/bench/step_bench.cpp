@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/optimizer.h"
+#include "stages/decoder/stage/optimizer.h"
 #include "tensor/device.h"
 #include "tensor/error.h"
 #include "tests/bench/microbatch_products.h"

@@ -7,10 +7,10 @@
 #include <mutex>
 #include <thread>
 
-#include "stages/chunk/pending_collectives.h"
+#include "stages/decoder/chunk/pending_collectives.h"
 #include "tensor/device.h"
 #include "tests/bench/wait_stage.h"
-#include "transport/ucx/ucx_node.h"
+#include "transport/node/ucx_node.h"
 
 namespace troupe::bench {
 

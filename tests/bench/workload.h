@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <string_view>
 
-#include "stages/stage.h"
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/transformer_stage.h"
+#include "stages/stage/stage.h"
 
 namespace troupe::bench {
 

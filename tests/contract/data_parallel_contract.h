@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/data_parallel/data_parallel.h"
+#include "stages/replicas/data_parallel.h"
 #include "tests/support/gradient_stage.h"
 #include "tests/support/seed.h"
 

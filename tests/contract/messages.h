@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/channel.h"
+#include "transport/edges/channel.h"
 
 // Messages whose every element follows from their key, for tests of channels.
 

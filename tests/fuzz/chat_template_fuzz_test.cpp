@@ -2,9 +2,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "stages/chat/jinja_template.h"
-#include "stages/chat/jinja_values.h"
-#include "stages/tokenizers/utf8.h"
+#include "stages/corpus/chat/jinja_template.h"
+#include "stages/corpus/chat/jinja_values.h"
+#include "stages/corpus/tokenizers/utf8.h"
 #include "tensor/error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"

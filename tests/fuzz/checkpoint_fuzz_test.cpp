@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
-#include "stages/checkpoint/checkpoint_state.h"
+#include "stages/files/checkpoint/checkpoint_state.h"
 #include "tensor/error.h"
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/mutate.h"

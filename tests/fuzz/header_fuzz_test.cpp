@@ -3,7 +3,7 @@
 
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
-#include "transport/header.h"
+#include "transport/wire/header.h"
 
 BOOST_AUTO_TEST_SUITE(header_fuzz_test)
 

@@ -1,6 +1,6 @@
 #include <boost/test/unit_test.hpp>
 
-#include "stages/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint.h"
 #include "tensor/error.h"
 #include "tests/support/fake_stage.h"
 #include "tests/support/hf_files.h"

@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 
-#include "schedules/draw.h"
-#include "schedules/validate.h"
+#include "schedules/analysis/validate.h"
+#include "schedules/drawing/draw.h"
 #include "tests/schedules/random_plans.h"
 
 BOOST_AUTO_TEST_SUITE(plan_fuzz_test)

@@ -1,6 +1,6 @@
 #include <boost/test/unit_test.hpp>
 
-#include "stages/checkpoint/safetensors.h"
+#include "stages/files/safetensors/safetensors.h"
 #include "tensor/error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"

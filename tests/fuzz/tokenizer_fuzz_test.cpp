@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
-#include "stages/tokenizers/tokenizer.h"
+#include "stages/corpus/tokenizers/tokenizer.h"
 #include "tensor/error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"

@@ -15,27 +15,47 @@ MAY_INCLUDE = {
     "launch": {"actors", "schedules", "stages", "transport", "tensor"},
     "tests": set(FOLDERS),
 }
-BESIDE = "files beside the subfolders"
-# folder -> its subfolders, each with the others whose headers it may include. Files beside them may include every one.
-SUBFOLDERS = {
+BESIDE = "files beside the rooms"
+# folder -> its rooms, each with the others whose headers it may include; files beside the rooms are one, too.
+ROOMS = {
     "tensor": {
+        BESIDE: set(),
         "cpu": {BESIDE},
         "cuda": {BESIDE},
         "parallel": {BESIDE},
     },
+    "schedules": {
+        "plan": set(),
+        "analysis": {"plan"},
+        "drawing": {"plan", "analysis"},
+        "generators": {"plan", "analysis"},
+    },
+    "transport": {
+        "memory": set(),
+        "wire": {"memory"},
+        "edges": {"wire", "memory"},
+        "ucx": {"wire", "memory", "edges"},
+        "collectives": {"wire", "memory", "edges", "ucx"},
+        "node": {"wire", "memory", "edges", "ucx", "collectives"},
+    },
     "stages": {
         "model": set(),
-        "layers": {BESIDE, "model"},
-        "parameters": {BESIDE, "layers", "model"},
-        "chunk": {BESIDE, "layers", "model", "parameters"},
-        "data_parallel": {BESIDE, "chunk", "parameters"},
-        "generation": {BESIDE, "layers", "model", "parameters"},
         "storage": set(),
-        "tokenizers": {"storage"},
-        "chat": {"storage", "tokenizers"},
-        "data": {BESIDE, "chat", "storage", "tokenizers"},
-        "checkpoint": {BESIDE, "hugging_face", "model", "storage", "tokenizers"},
-        "hugging_face": {BESIDE, "checkpoint", "model", "storage", "tokenizers"},
+        "corpus/tokenizers": {"storage"},
+        "corpus/chat": {"storage", "corpus/tokenizers"},
+        "corpus/data": {"storage", "corpus/tokenizers", "corpus/chat"},
+        "corpus": {"storage", "corpus/tokenizers", "corpus/chat", "corpus/data"},
+        "stage": {"model", "corpus/data"},
+        "decoder/layers": {"model", "stage"},
+        "decoder/parameters": {"model", "stage", "decoder/layers"},
+        "decoder/chunk": {"model", "stage", "decoder/layers", "decoder/parameters"},
+        "decoder/stage": {"model", "stage", "decoder/layers", "decoder/parameters", "decoder/chunk"},
+        "replicas": {"model", "stage", "decoder/parameters", "decoder/chunk"},
+        "inference": {"model", "corpus", "stage", "decoder/layers", "decoder/parameters"},
+        "files/safetensors": {"model", "storage", "corpus/tokenizers"},
+        "files/hugging_face": {"model", "storage", "corpus/tokenizers", "files/safetensors"},
+        "files/checkpoint": {"model", "storage", "corpus/data", "stage", "files/safetensors", "files/hugging_face"},
+        "files/copies": {"model", "storage", "files/safetensors", "files/hugging_face", "files/checkpoint"},
     },
     "actors": {
         "topology": set(),
@@ -59,15 +79,16 @@ SUBFOLDERS = {
         "screen": {"host", "manifest", "run", "control", "monitors", "charts", "report", "watch"},
         "commands": {"host", "manifest", "run", "control", "monitors", "charts", "report", "watch", "web", "screen"},
         "examples": {"monitors"},
+        BESIDE: {"commands", "host"},
     },
 }
-# subfolder -> the only headers of other folders that it may include
-SUBFOLDER_SEES = {
-    "actors/topology": ("schedules/", "stages/", "tensor/", "transport/channel.h", "transport/edge_bytes.h",
-                       "transport/collective_memory.h"),
+# room -> the only headers of other folders that it may include
+ROOM_SEES = {
+    "actors/topology": ("schedules/", "stages/", "tensor/", "transport/edges/channel.h", "transport/edges/edge_bytes.h",
+                       "transport/collectives/collective_memory.h"),
 }
-# subfolder -> libraries that it may not include, although its folder may
-SUBFOLDER_LACKS = {"actors/topology": ("caf",), "actors/protocol": ("caf",), "actors/tuning": ("caf",)}
+# room -> libraries that it may not include, although its folder may
+ROOM_LACKS = {"actors/topology": ("caf",), "actors/protocol": ("caf",), "actors/tuning": ("caf",)}
 # first part of a library's header -> where it may be included, as prefixes of paths
 LIBRARIES = {
     # Besides the actors themselves: the base of monitors that users write as actors, and an example of one.
@@ -85,9 +106,7 @@ LIBRARIES = {
     "cuda_runtime": ("tensor/cuda/", "tests/"),
     "cuda_runtime_api": ("tensor/cuda/", "tests/"),
     "cuda_bf16": ("tensor/cuda/kernels/", "tests/"),
-    "cublasLt": ("tensor/cuda/", "tests/"),
     "cudnn": ("tensor/cuda/", "tests/"),
-    "cudnn_frontend": ("tensor/cuda/", "tests/"),
     "vector_types": ("tests/emulated_grid/",),
     "vector_functions": ("tests/emulated_grid/",),
     "emulated_grid": ("tensor/cuda/kernels/grid.",),
@@ -99,7 +118,7 @@ LIBRARIES = {
     "prometheus": ("launch/monitors/prometheus.",),
     "CivetServer": ("launch/web/web_page.",),
     "Random123": ("tensor/random.",),
-    "pcre2": ("stages/tokenizers/",),
+    "pcre2": ("stages/corpus/tokenizers/",),
     "boost": ("transport/", "launch/monitors/tfrecord.", "tests/"),
 }
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -131,31 +150,35 @@ def faults_of_include(path, number, quote, header):
         yield where + f'"{header}": {folder} may include {may}'
 
 
-def subfolder_of(parts):
-    """The subfolder a path lies in; None beside the subfolders of its folder."""
-    return parts[1] if len(parts) > 2 and parts[0] in SUBFOLDERS else None
+def room_of(parts):
+    """The room a path lies in; a folder within its folder that is none, if it is in no room."""
+    rooms = ROOMS[parts[0]]
+    for end in range(len(parts) - 1, 1, -1):
+        if "/".join(parts[1:end]) in rooms:
+            return "/".join(parts[1:end])
+    return parts[1] if len(parts) > 2 else BESIDE
 
 
-def faults_of_subfolder(path, number, quote, header):
+def faults_of_room(path, number, quote, header):
     where = f"{path}:{number}: "
-    folder, subfolder = path.parts[0], subfolder_of(path.parts)
-    if subfolder is None:
+    folder = path.parts[0]
+    if folder not in ROOMS:
         return
-    if subfolder not in SUBFOLDERS[folder]:
-        yield where + f"{folder}/{subfolder} is no subfolder: {', '.join(SUBFOLDERS[folder])}"
+    room = room_of(path.parts)
+    if room not in ROOMS[folder]:
+        yield where + f"{folder}/{room} is no room: {', '.join(ROOMS[folder])}"
         return
-    name = f"{folder}/{subfolder}"
+    name = f"{folder}/{room}"
     if quote == "<":
-        if re.sub(r"\.\w+$", "", header.split("/")[0]) in SUBFOLDER_LACKS.get(name, ()):
+        if re.sub(r"\.\w+$", "", header.split("/")[0]) in ROOM_LACKS.get(name, ()):
             yield where + f"<{header}>: {name} does without"
-        return
-    target = subfolder_of(header.split("/")) or BESIDE
-    if header.startswith(folder + "/"):
-        if target != subfolder and target not in SUBFOLDERS[folder][subfolder]:
-            may = ", ".join(sorted(SUBFOLDERS[folder][subfolder])) or "no other subfolder"
+    elif header.startswith(folder + "/"):
+        target = room_of(header.split("/"))
+        if target != room and target not in ROOMS[folder][room]:
+            may = ", ".join(sorted(ROOMS[folder][room])) or "no other room"
             yield where + f'"{header}": {name} may include {may}'
-    elif name in SUBFOLDER_SEES and not header.startswith(SUBFOLDER_SEES[name]):
-        yield where + f'"{header}": of other folders, {name} may include {", ".join(SUBFOLDER_SEES[name])}'
+    elif name in ROOM_SEES and not header.startswith(ROOM_SEES[name]):
+        yield where + f'"{header}": of other folders, {name} may include {", ".join(ROOM_SEES[name])}'
 
 
 def own_header(path):
@@ -172,7 +195,7 @@ def main():
         found = list(includes(path))
         for include in found:
             faults += faults_of_include(path, *include)
-            faults += faults_of_subfolder(path, *include)
+            faults += faults_of_room(path, *include)
         own = own_header(path)
         if own and (not found or found[0][2] != own):
             faults.append(f'{path}:1: the first include is not "{own}"')

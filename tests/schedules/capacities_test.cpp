@@ -1,7 +1,7 @@
 #include <map>
 #include <set>
 
-#include "schedules/validate.h"
+#include "schedules/analysis/validate.h"
 #include "tests/schedules/orders.h"
 #include "tests/schedules/random_plans.h"
 

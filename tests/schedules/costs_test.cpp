@@ -1,4 +1,4 @@
-#include "schedules/costs.h"
+#include "schedules/analysis/costs.h"
 
 #include "tests/schedules/orders.h"
 

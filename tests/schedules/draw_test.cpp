@@ -1,4 +1,4 @@
-#include "schedules/draw.h"
+#include "schedules/drawing/draw.h"
 
 #include <algorithm>
 #include <cstdio>

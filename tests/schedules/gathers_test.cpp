@@ -1,4 +1,4 @@
-#include "schedules/draw.h"
+#include "schedules/drawing/draw.h"
 #include "tests/schedules/orders.h"
 
 // Tests when the divided weights of a plan's actions are gathered on paper, by hand.

@@ -4,8 +4,8 @@
 #include <sstream>
 #include <string>
 
-#include "schedules/generators.h"
-#include "schedules/validate.h"
+#include "schedules/analysis/validate.h"
+#include "schedules/generators/generators.h"
 
 namespace troupe::schedules {
 

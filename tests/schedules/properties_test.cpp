@@ -4,8 +4,8 @@
 #include <map>
 #include <tuple>
 
+#include "schedules/analysis/simulate.h"
 #include "schedules/generators/zb_search.h"
-#include "schedules/simulate.h"
 #include "tests/schedules/orders.h"
 #include "tests/schedules/random_plans.h"
 #include "tests/support/seed.h"
@@ -190,8 +190,7 @@ BOOST_AUTO_TEST_CASE(every_schedule_is_valid_and_ends) {
     const bool slow = generator.name == "zb-auto";
     auto shapes = shapes_of(generator, 2, slow ? 3 : 6);
     const auto larger = shapes_of(generator, slow ? 4 : 7, 16);
-    std::ranges::sample(larger, std::back_inserter(shapes),
-                        num_larger / (slow ? 10 : 1), random);
+    std::ranges::sample(larger, std::back_inserter(shapes), num_larger / (slow ? 10 : 1), random);
     for (const ScheduleShape& shape : shapes) {
       BOOST_TEST_CONTEXT("TROUPE_TEST_SEED=" << seed << " " << generator.name << " p "
                                              << shape.stages << " v " << shape.chunks << " m "

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <random>
 
-#include "schedules/plan.h"
+#include "schedules/plan/plan.h"
 
 namespace troupe::schedules {
 

@@ -1,4 +1,4 @@
-#include "schedules/simulate.h"
+#include "schedules/analysis/simulate.h"
 
 #include <algorithm>
 #include <tuple>

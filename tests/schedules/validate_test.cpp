@@ -1,4 +1,4 @@
-#include "schedules/validate.h"
+#include "schedules/analysis/validate.h"
 
 #include "tests/schedules/orders.h"
 

@@ -1,4 +1,4 @@
-#include "stages/checkpoint/best_checkpoints.h"
+#include "stages/files/checkpoint/best_checkpoints.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -6,8 +6,8 @@
 #include <fstream>
 #include <functional>
 
-#include "stages/checkpoint.h"
-#include "stages/checkpoint/room.h"
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/files/checkpoint/room.h"
 #include "stages/storage/output_file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_dir.h"

@@ -3,12 +3,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "stages/data/data_feed.h"
-#include "stages/data/token_cache.h"
-#include "stages/data/token_file.h"
-#include "stages/data/token_scan.h"
-#include "stages/hugging_face/hf_tokenizer.h"
-#include "stages/tokenizers/tokenizer.h"
+#include "stages/corpus/data/data_feed.h"
+#include "stages/corpus/data/token_cache.h"
+#include "stages/corpus/data/token_file.h"
+#include "stages/corpus/data/token_scan.h"
+#include "stages/corpus/tokenizers/tokenizer.h"
+#include "stages/files/hugging_face/hf_tokenizer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/sentencepiece_model.h"
 #include "tests/support/temp_dir.h"

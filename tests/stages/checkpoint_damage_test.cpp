@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "stages/checkpoint.h"
-#include "stages/checkpoint/checkpoint_state.h"
-#include "stages/checkpoint/finite_values.h"
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint_state.h"
+#include "stages/files/safetensors/finite_values.h"
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/file_size_limit.h"

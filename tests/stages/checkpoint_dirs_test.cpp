@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 
-#include "stages/checkpoint.h"
-#include "stages/checkpoint/room.h"
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/files/checkpoint/room.h"
 #include "stages/storage/output_file.h"
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/expect_error.h"

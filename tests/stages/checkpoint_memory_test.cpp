@@ -2,8 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "stages/checkpoint.h"
-#include "stages/checkpoint/region_bytes.h"
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/files/safetensors/region_bytes.h"
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/measured_new.h"
 #include "tests/support/temp_dir.h"

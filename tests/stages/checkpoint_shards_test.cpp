@@ -4,8 +4,8 @@
 #include <fstream>
 #include <thread>
 
-#include "stages/checkpoint.h"
-#include "stages/checkpoint/safetensors.h"
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/files/safetensors/safetensors.h"
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_dir.h"

@@ -1,9 +1,9 @@
-#include "stages/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint.h"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
-#include "stages/hugging_face/hf_config.h"
+#include "stages/files/hugging_face/hf_config.h"
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/file_size_limit.h"

@@ -1,4 +1,4 @@
-#include "stages/checkpoint/end_tokens.h"
+#include "stages/files/checkpoint/end_tokens.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,4 +1,4 @@
-#include "stages/hugging_face/hf_config.h"
+#include "stages/files/hugging_face/hf_config.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -6,8 +6,8 @@
 #include <limits>
 #include <set>
 
-#include "stages/hugging_face.h"
-#include "stages/hugging_face/side_files.h"
+#include "stages/files/copies/hugging_face.h"
+#include "stages/files/hugging_face/side_files.h"
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/hf_files.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/transformer_stage.h"
 #include "tensor/random.h"
 #include "tests/support/test_device.h"
 

@@ -1,4 +1,4 @@
-#include "stages/data/mixture.h"
+#include "stages/corpus/data/mixture.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "stages/optimizer.h"
+#include "stages/decoder/stage/optimizer.h"
 
 #include <array>
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-#include "stages/checkpoint/region_bytes.h"
+#include "stages/files/safetensors/region_bytes.h"
 
 #include <boost/test/unit_test.hpp>
 #include <numeric>

@@ -1,9 +1,9 @@
-#include "stages/checkpoint/safetensors.h"
+#include "stages/files/safetensors/safetensors.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 
-#include "stages/checkpoint/region_writer.h"
+#include "stages/files/safetensors/region_writer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/temp_dir.h"

@@ -3,7 +3,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/transformer_stage.h"
 #include "tests/support/counted_new.h"
 #include "tests/support/null_device.h"
 #include "tests/support/recomputes.h"

@@ -2,7 +2,7 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
-#include "stages/parameters/parameters.h"
+#include "stages/decoder/parameters/parameters.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/test_device.h"
 

@@ -2,7 +2,7 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/transformer_stage.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/test_device.h"
 

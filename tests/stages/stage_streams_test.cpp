@@ -6,7 +6,7 @@
 #include <cstring>
 #include <random>
 
-#include "stages/optimizer.h"
+#include "stages/decoder/stage/optimizer.h"
 #include "tests/support/async_device.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/recomputes.h"

@@ -1,4 +1,4 @@
-#include "stages/checkpoint/weight_dtype.h"
+#include "stages/files/safetensors/weight_dtype.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "stages/checkpoint.h"
-#include "stages/hugging_face/side_files.h"
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/files/hugging_face/side_files.h"
 #include "tests/support/fake_stage.h"
 
 namespace troupe::test {

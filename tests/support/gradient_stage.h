@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "stages/data_parallel/data_parallel.h"
-#include "stages/data_parallel/shared_buckets.h"
-#include "stages/parameters/gradient_pieces.h"
-#include "stages/parameters/slices.h"
+#include "stages/replicas/data_parallel.h"
+#include "stages/replicas/shared_buckets.h"
+#include "stages/stage/gradient_pieces.h"
+#include "stages/stage/slices.h"
 #include "tests/support/null_stage.h"
 
 namespace troupe::test {

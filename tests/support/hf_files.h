@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/checkpoint/stored_tensor.h"
+#include "stages/files/safetensors/stored_tensor.h"
 #include "stages/model/model_config.h"
 #include "tests/support/temp_dir.h"
 

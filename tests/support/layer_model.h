@@ -5,7 +5,7 @@
 
 #include "actors/topology/configuration.h"
 #include "actors/tuning/layer_times.h"
-#include "schedules/costs.h"
+#include "schedules/analysis/costs.h"
 #include "tests/support/run_specs.h"
 
 // A model whose layers, embedding and head take times that are known, for tests of what is measured

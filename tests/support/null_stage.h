@@ -2,8 +2,8 @@
 
 #include <array>
 
-#include "stages/chunk/chunk_layers.h"
-#include "stages/transformer_stage.h"
+#include "stages/decoder/chunk/chunk_layers.h"
+#include "stages/decoder/stage/transformer_stage.h"
 #include "tests/support/test_device.h"
 
 namespace troupe::test {

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "stages/optimizer.h"
-#include "stages/row_sizes.h"
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/optimizer.h"
+#include "stages/decoder/stage/transformer_stage.h"
+#include "stages/stage/row_sizes.h"
 #include "tensor/random.h"
 #include "tests/support/guarded_memory.h"
 

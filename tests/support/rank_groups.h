@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "actors/topology/assembly.h"
-#include "stages/data_parallel/data_parallel.h"
+#include "stages/replicas/data_parallel.h"
 #include "tests/support/test_device.h"
 #include "tests/support/thread_cluster.h"
 #include "tests/transport/ucx/ucx_nodes.h"
-#include "transport/staged_group.h"
-#include "transport/ucx/ucx_node.h"
+#include "transport/collectives/staged_group.h"
+#include "transport/node/ucx_node.h"
 
 namespace troupe::test {
 

@@ -3,7 +3,7 @@
 #include <ostream>
 #include <vector>
 
-#include "stages/recompute.h"
+#include "stages/stage/recompute.h"
 
 namespace troupe::test {
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "stages/stage.h"
+#include "stages/stage/stage.h"
 #include "tests/support/guarded_memory.h"
 #include "tests/support/reference_gpt2_model.h"
 #include "tests/support/reference_llama_model.h"

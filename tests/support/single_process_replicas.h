@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "stages/data_parallel/data_parallel.h"
-#include "stages/parameters/gradient_pieces.h"
+#include "stages/replicas/data_parallel.h"
+#include "stages/stage/gradient_pieces.h"
 #include "tensor/dtype.h"
 #include "tests/support/guarded_memory.h"
 

@@ -9,8 +9,8 @@
 
 #include "actors/topology/assembly.h"
 #include "actors/worker/plan_runner.h"
-#include "stages/token_data.h"
-#include "stages/transformer_stage.h"
+#include "stages/corpus/token_data.h"
+#include "stages/decoder/stage/transformer_stage.h"
 
 namespace troupe::test {
 

@@ -5,7 +5,7 @@
 
 #include "actors/messages/messages.h"
 #include "actors/topology/configuration.h"
-#include "schedules/simulate.h"
+#include "schedules/analysis/simulate.h"
 #include "tensor/error.h"
 
 namespace troupe::test {

@@ -1,4 +1,4 @@
-#include "transport/flight_recorder.h"
+#include "transport/collectives/flight_recorder.h"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

@@ -1,4 +1,4 @@
-#include "transport/header.h"
+#include "transport/wire/header.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>

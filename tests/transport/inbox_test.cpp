@@ -1,8 +1,8 @@
-#include "transport/inbox.h"
+#include "transport/edges/inbox.h"
 
 #include <boost/test/unit_test.hpp>
 
-#include "transport/outbox.h"
+#include "transport/edges/outbox.h"
 
 BOOST_AUTO_TEST_SUITE(inbox_test)
 

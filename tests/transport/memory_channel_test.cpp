@@ -1,4 +1,4 @@
-#include "transport/memory_channel.h"
+#include "transport/edges/memory_channel.h"
 
 #include <tuple>
 

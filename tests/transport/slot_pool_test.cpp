@@ -1,4 +1,4 @@
-#include "transport/slot_pool.h"
+#include "transport/memory/slot_pool.h"
 
 #include <boost/test/unit_test.hpp>
 #include <vector>

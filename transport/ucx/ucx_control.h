@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "transport/link.h"
+#include "transport/edges/link.h"
 #include "transport/ucx/ucx_transfer.h"
 
 namespace troupe::transport {

@@ -3,8 +3,8 @@
 #include <memory>
 #include <utility>
 
-#include "transport/link.h"
-#include "transport/slot_pool.h"
+#include "transport/edges/link.h"
+#include "transport/memory/slot_pool.h"
 #include "transport/ucx/ucx_control.h"
 #include "transport/ucx/ucx_peers.h"
 #include "transport/ucx/ucx_worker.h"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "transport/link.h"
+#include "transport/edges/link.h"
 
 namespace troupe::transport {
 

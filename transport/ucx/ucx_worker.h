@@ -11,7 +11,7 @@
 #include <thread>
 #include <type_traits>
 
-#include "transport/named_wait.h"
+#include "transport/edges/named_wait.h"
 #include "transport/ucx/handoff_mutex.h"
 #include "transport/ucx/ucx_environment.h"
 

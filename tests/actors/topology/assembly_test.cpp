@@ -6,8 +6,8 @@
 
 #include "actors/topology/program.h"
 #include "actors/topology/state_plan.h"
-#include "schedules/simulate.h"
-#include "stages/parameters/parameters.h"
+#include "schedules/analysis/simulate.h"
+#include "stages/decoder/parameters/parameters.h"
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {

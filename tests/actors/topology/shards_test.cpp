@@ -8,7 +8,7 @@
 #include "actors/topology/state_parts.h"
 #include "actors/topology/state_plan.h"
 #include "actors/worker/unit_state.h"
-#include "stages/parameters/parameters.h"
+#include "stages/decoder/parameters/parameters.h"
 #include "tests/support/run_specs.h"
 
 // Ranks, edges, groups and moves of state of stages that are several tensor-parallel shards.

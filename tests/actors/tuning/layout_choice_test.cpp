@@ -7,7 +7,7 @@
 #include <random>
 #include <tuple>
 
-#include "schedules/generators.h"
+#include "schedules/generators/generators.h"
 #include "tests/support/layer_model.h"
 #include "tests/support/seed.h"
 #include "tests/support/traced_steps.h"

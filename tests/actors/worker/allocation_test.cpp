@@ -2,7 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "actors/worker/plan_runner.h"
-#include "stages/data_parallel/data_parallel.h"
+#include "stages/replicas/data_parallel.h"
 #include "tests/support/counted_new.h"
 #include "tests/support/gradient_stage.h"
 #include "tests/support/null_stage.h"

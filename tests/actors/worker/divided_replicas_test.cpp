@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "actors/worker/plan_runner.h"
-#include "stages/optimizer.h"
+#include "stages/decoder/stage/optimizer.h"
 #include "tests/support/rank_groups.h"
 #include "tests/support/recomputes.h"
 #include "tests/support/run_specs.h"

@@ -6,12 +6,12 @@
 
 #include "actors/topology/assembly.h"
 #include "actors/worker/rank_executor.h"
-#include "stages/token_data.h"
+#include "stages/corpus/token_data.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_device.h"
-#include "transport/ucx/ucx_node.h"
+#include "transport/node/ucx_node.h"
 
 // Tests a stage of two shards of which the first alone can see the corpus.
 

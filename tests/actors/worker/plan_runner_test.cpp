@@ -18,7 +18,7 @@
 #include "tests/support/run_specs.h"
 #include "tests/support/test_device.h"
 #include "tests/support/thread_cluster.h"
-#include "transport/memory_channel.h"
+#include "transport/edges/memory_channel.h"
 
 // Tests the interpreter with real stages and without processes: pipelines of threads over an
 // in-memory network.

@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "actors/topology/assembly.h"
-#include "stages/token_data.h"
+#include "stages/corpus/token_data.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_device.h"
-#include "transport/ucx/ucx_node.h"
+#include "transport/node/ucx_node.h"
 
 namespace troupe::actors {
 

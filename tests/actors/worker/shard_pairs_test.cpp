@@ -9,7 +9,7 @@
 #include "tests/support/test_device.h"
 #include "tests/support/thread_cluster.h"
 #include "tests/transport/ucx/ucx_nodes.h"
-#include "transport/memory_channel.h"
+#include "transport/edges/memory_channel.h"
 
 // Tests pairs of actions in stages of several shards: which node runs next differs between shards,
 // and no shard may wait in a collective that another has no reason to start.

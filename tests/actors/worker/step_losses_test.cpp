@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-#include "stages/row_sizes.h"
+#include "stages/stage/row_sizes.h"
 #include "tensor/ops.h"
 #include "tests/support/memory_tokens.h"
 #include "tests/support/mutate.h"

@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "actors/topology/program.h"
-#include "stages/checkpoint/safetensors.h"
+#include "stages/files/safetensors/safetensors.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_device.h"

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "stages/optimizer.h"
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/optimizer.h"
+#include "stages/decoder/stage/transformer_stage.h"
 #include "tensor/device.h"
 #include "tensor/linear.h"
 

@@ -4,8 +4,8 @@
 
 #include "launch/manifest/placement.h"
 #include "launch/manifest/run_spec.h"
-#include "schedules/generators.h"
-#include "schedules/validate.h"
+#include "schedules/analysis/validate.h"
+#include "schedules/generators/generators.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_dir.h"

@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "launch/manifest/resolve.h"
-#include "stages/token_data.h"
+#include "stages/corpus/token_data.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/sentencepiece_model.h"

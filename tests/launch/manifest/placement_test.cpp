@@ -8,7 +8,7 @@
 #include "actors/topology/memory_plan.h"
 #include "launch/manifest/run_spec.h"
 #include "tests/launch/manifest_text.h"
-#include "transport/channel.h"
+#include "transport/edges/channel.h"
 
 namespace troupe::test {
 

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "stages/token_data.h"
+#include "stages/corpus/token_data.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,4 +1,4 @@
-#include "schedules/generators.h"
+#include "schedules/generators/generators.h"
 
 #include "tests/schedules/orders.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
-#include "schedules/simulate.h"
+#include "schedules/analysis/simulate.h"
 #include "tests/schedules/orders.h"
 
 BOOST_AUTO_TEST_SUITE(groups_test)

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <random>
 
+#include "schedules/analysis/simulate.h"
 #include "schedules/generators/zb_search.h"
-#include "schedules/simulate.h"
 #include "tests/schedules/orders.h"
 #include "tests/schedules/random_plans.h"
 #include "tests/support/seed.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "schedules/simulate.h"
+#include "schedules/analysis/simulate.h"
 #include "tests/schedules/orders.h"
 
 BOOST_AUTO_TEST_SUITE(v_shapes_test)

@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "schedules/analysis/simulate.h"
 #include "schedules/generators/zb_search.h"
-#include "schedules/simulate.h"
 #include "tests/schedules/orders.h"
 
 BOOST_AUTO_TEST_SUITE(zero_bubble_test)

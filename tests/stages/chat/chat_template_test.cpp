@@ -1,4 +1,4 @@
-#include "stages/chat/chat_template.h"
+#include "stages/corpus/chat/chat_template.h"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>

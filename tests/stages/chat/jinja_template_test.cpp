@@ -1,11 +1,11 @@
-#include "stages/chat/jinja_template.h"
+#include "stages/corpus/chat/jinja_template.h"
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "stages/chat/jinja_values.h"
+#include "stages/corpus/chat/jinja_values.h"
 #include "tests/support/expect_error.h"
 
 namespace troupe::test {

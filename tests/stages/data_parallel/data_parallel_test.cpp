@@ -1,4 +1,4 @@
-#include "stages/data_parallel/data_parallel.h"
+#include "stages/replicas/data_parallel.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -6,7 +6,7 @@
 #include <mutex>
 #include <thread>
 
-#include "stages/parameters/slices.h"
+#include "stages/stage/slices.h"
 #include "tests/contract/data_parallel_contract.h"
 #include "tests/support/single_process_replicas.h"
 #include "tests/tensor/thread_group.h"

@@ -1,4 +1,4 @@
-#include "stages/data_parallel/gradient_traffic.h"
+#include "stages/replicas/gradient_traffic.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
-#include "stages/data_parallel/data_parallel.h"
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/transformer_stage.h"
+#include "stages/replicas/data_parallel.h"
 #include "tests/support/test_device.h"
 
 // What a replica of 64 asks its groups for in a step of a model of a million parameters.

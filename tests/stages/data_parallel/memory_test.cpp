@@ -1,8 +1,8 @@
 #include <boost/test/unit_test.hpp>
 #include <memory>
 
-#include "stages/data_parallel/data_parallel.h"
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/transformer_stage.h"
+#include "stages/replicas/data_parallel.h"
 #include "tests/support/null_device.h"
 #include "tests/tensor/thread_group.h"
 

@@ -1,8 +1,8 @@
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
-#include "stages/optimizer.h"
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/optimizer.h"
+#include "stages/decoder/stage/transformer_stage.h"
 #include "tensor/random.h"
 #include "tests/support/fake_stage.h"
 #include "tests/support/test_device.h"

@@ -1,4 +1,4 @@
-#include "stages/data_parallel/weight_comparison.h"
+#include "stages/replicas/weight_comparison.h"
 
 #include <array>
 #include <boost/test/unit_test.hpp>

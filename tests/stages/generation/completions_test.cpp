@@ -1,4 +1,4 @@
-#include "stages/generation/completions.h"
+#include "stages/inference/completions.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "stages/generation/generator.h"
-#include "stages/transformer_stage.h"
+#include "stages/decoder/stage/transformer_stage.h"
+#include "stages/inference/generator.h"
 #include "tensor/random.h"
 #include "tests/support/reference_models.h"
 #include "tests/support/test_device.h"

@@ -1,4 +1,4 @@
-#include "stages/generation/generator.h"
+#include "stages/inference/generator.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-#include "stages/generation/sampling.h"
+#include "stages/inference/sampling.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

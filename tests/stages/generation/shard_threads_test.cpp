@@ -1,4 +1,4 @@
-#include "stages/generation/shard_threads.h"
+#include "stages/inference/shard_threads.h"
 
 #include <boost/test/unit_test.hpp>
 #include <vector>

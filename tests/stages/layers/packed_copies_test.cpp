@@ -1,6 +1,6 @@
 // The optimizer writes the packed form of weights where that is a plain copy of them.
 
-#include "stages/layers/packed_copies.h"
+#include "stages/decoder/layers/packed_copies.h"
 
 #include <boost/test/unit_test.hpp>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "stages/parameters/buckets.h"
+#include "stages/stage/buckets.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>

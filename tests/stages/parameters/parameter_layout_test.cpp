@@ -1,4 +1,4 @@
-#include "stages/parameters/parameter_layout.h"
+#include "stages/decoder/parameters/parameter_layout.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-#include "stages/parameters/slices.h"
+#include "stages/stage/slices.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

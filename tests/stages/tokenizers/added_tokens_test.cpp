@@ -1,4 +1,4 @@
-#include "stages/tokenizers/added_tokens.h"
+#include "stages/corpus/tokenizers/added_tokens.h"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

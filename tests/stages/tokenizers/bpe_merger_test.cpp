@@ -1,4 +1,4 @@
-#include "stages/tokenizers/bpe_merger.h"
+#include "stages/corpus/tokenizers/bpe_merger.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>

@@ -1,4 +1,4 @@
-#include "stages/tokenizers/json_tokenizer.h"
+#include "stages/corpus/tokenizers/json_tokenizer.h"
 
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "stages/data/text_files.h"
+#include "stages/corpus/data/text_files.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"

@@ -1,4 +1,4 @@
-#include "stages/tokenizers/token_bounds.h"
+#include "stages/corpus/tokenizers/token_bounds.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "stages/tokenizers/utf8.h"
+#include "stages/corpus/tokenizers/utf8.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"

@@ -1,4 +1,4 @@
-#include "stages/tokenizers/tokenizer.h"
+#include "stages/corpus/tokenizers/tokenizer.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,10 +1,10 @@
-#include "stages/tokenizers/tokens_beside.h"
+#include "stages/corpus/tokenizers/tokens_beside.h"
 
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "stages/tokenizers/tokenizer.h"
+#include "stages/corpus/tokenizers/tokenizer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/sentencepiece_model.h"
 #include "tests/support/temp_dir.h"

@@ -12,7 +12,7 @@
 #include "tensor/process_group.h"
 #include "tests/support/test_device.h"
 #include "tests/transport/ucx/ucx_nodes.h"
-#include "transport/staged_group.h"
+#include "transport/collectives/staged_group.h"
 
 namespace troupe::test {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tests/transport/ucx/group_members.h"
-#include "transport/collective_memory.h"
+#include "transport/collectives/collective_memory.h"
 
 // The memory of groups among hosts.
 

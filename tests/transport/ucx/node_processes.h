@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "tests/transport/ucx/child_process.h"
-#include "transport/ucx/ucx_node.h"
+#include "transport/node/ucx_node.h"
 
 namespace troupe::test {
 

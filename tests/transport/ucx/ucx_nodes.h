@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "transport/ucx/ucx_node.h"
+#include "transport/node/ucx_node.h"
 
 namespace troupe::test {
 

@@ -13,7 +13,7 @@
 #include "tests/transport/ucx/child_process.h"
 #include "tests/transport/ucx/chosen_transports.h"
 #include "tests/transport/ucx/node_processes.h"
-#include "transport/ucx/ucx_node.h"
+#include "transport/node/ucx_node.h"
 
 // Ranks in processes of their own, which may be killed: rank 0 is the test, rank 1 its child.
 

@@ -1,0 +1,256 @@
+#include "stages/corpus/chat/expression_parser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+namespace troupe::stages {
+namespace {
+
+using Expression = JinjaExpression;
+using Pointer = Expression::Pointer;
+using Kind = Expression::Kind;
+using Token = JinjaToken::Kind;
+using nlohmann::json;
+
+void add_part(Expression& whole, Pointer part) {
+  if (part) whole.depth = std::max(whole.depth, part->depth + 1);
+  if (whole.depth > kDeepestJinja)
+    fail_in_line(whole.line, fmt::format("expressions nest deeper than {}", kDeepestJinja));
+  whole.parts.push_back(std::move(part));
+}
+
+template <typename... Parts>
+Pointer make(Kind kind, int line, std::string name, Parts... parts) {
+  auto whole =
+      std::make_unique<Expression>(Expression{.kind = kind, .line = line, .name = std::move(name)});
+  (add_part(*whole, std::move(parts)), ...);
+  return whole;
+}
+
+Pointer literal(int line, json value) {
+  Pointer whole = make(Kind::literal, line, "");
+  whole->value = std::make_shared<const json>(std::move(value));
+  return whole;
+}
+
+/// Counts how deep the parser is in itself.
+class Level {
+ public:
+  Level(int& depth, int line) : depth_(depth) {
+    if (++depth_ > kDeepestJinja)
+      fail_in_line(line, fmt::format("expressions nest deeper than {}", kDeepestJinja));
+  }
+  ~Level() { --depth_; }
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+
+ private:
+  int& depth_;
+};
+
+}  // namespace
+
+Pointer ExpressionParser::expression() {
+  const Level level(depth_, tokens_.line());
+  Pointer value = disjunction();
+  while (tokens_.at_name("if")) {
+    const int line = tokens_.take().line;
+    Pointer condition = disjunction();
+    Pointer otherwise = tokens_.take_name("else") ? expression() : nullptr;
+    value =
+        make(Kind::choice, line, "", std::move(condition), std::move(value), std::move(otherwise));
+  }
+  return value;
+}
+
+Pointer ExpressionParser::binary(std::initializer_list<std::string_view> operators, Parse operand) {
+  Pointer left = (this->*operand)();
+  const auto is_next = [&](std::string_view name) {
+    return tokens_.at_symbol(name) || tokens_.at_name(name);
+  };
+  while (std::ranges::any_of(operators, is_next)) {
+    const JinjaToken& found = tokens_.take();
+    Pointer right = (this->*operand)();
+    left = make(Kind::binary, found.line, found.text, std::move(left), std::move(right));
+  }
+  return left;
+}
+
+Pointer ExpressionParser::disjunction() {
+  return binary({"or"}, &ExpressionParser::conjunction);
+}
+
+Pointer ExpressionParser::conjunction() {
+  return binary({"and"}, &ExpressionParser::negation);
+}
+
+Pointer ExpressionParser::negation() {
+  const Level level(depth_, tokens_.line());
+  const int line = tokens_.line();
+  if (tokens_.take_name("not")) return make(Kind::unary, line, "not", negation());
+  return comparison();
+}
+
+Pointer ExpressionParser::comparison() {
+  Pointer left = sum();
+  for (bool is_first = true;; is_first = false) {
+    const int line = tokens_.line();
+    std::string name;
+    for (const char* symbol : {"==", "!=", "<", "<=", ">", ">=", "in", "not"})
+      if (tokens_.at_symbol(symbol) || tokens_.at_name(symbol)) name = symbol;
+    if (name.empty()) return left;
+    tokens_.take();
+    if (name == "not") {
+      tokens_.expect_name("in");
+      name = "not in";
+    }
+    if (!is_first) fail_in_line(line, "several comparisons in a row are not supported");
+    left = make(Kind::binary, line, name, std::move(left), sum());
+  }
+}
+
+Pointer ExpressionParser::sum() {
+  return binary({"+", "-"}, &ExpressionParser::concatenation);
+}
+
+Pointer ExpressionParser::concatenation() {
+  return binary({"~"}, &ExpressionParser::product);
+}
+
+Pointer ExpressionParser::product() {
+  Pointer value = binary({"*", "/", "//", "%"}, &ExpressionParser::unary);
+  if (tokens_.at_symbol("**")) fail_in_line(tokens_.line(), "the operator ** is not supported");
+  return value;
+}
+
+Pointer ExpressionParser::unary() {
+  const Level level(depth_, tokens_.line());
+  if (tokens_.at_symbol("-")) {
+    const int line = tokens_.take().line;
+    return with_filters(make(Kind::unary, line, "-", with_members(primary())));
+  }
+  return with_filters(with_members(primary()));
+}
+
+Pointer ExpressionParser::primary() {
+  const int line = tokens_.line();
+  if (tokens_.at(Token::name)) return named_value();
+  if (tokens_.at(Token::integer)) return literal(line, std::stoll(tokens_.take().text));
+  if (tokens_.at(Token::string)) {
+    std::string text;  // strings side by side are one
+    while (tokens_.at(Token::string)) text += tokens_.take().text;
+    return literal(line, std::move(text));
+  }
+  if (tokens_.take_symbol("[")) return list("]");
+  if (tokens_.take_symbol("(")) {
+    Pointer value = expression();
+    if (tokens_.at_symbol(",")) fail_in_line(line, "a tuple is not supported");
+    tokens_.expect_symbol(")");
+    return value;
+  }
+  if (tokens_.at_symbol("{")) fail_in_line(line, "an object in braces is not supported");
+  tokens_.fail_unexpected("a value");
+}
+
+Pointer ExpressionParser::named_value() {
+  const JinjaToken& name = tokens_.take();
+  if (name.text == "true" || name.text == "True") return literal(name.line, true);
+  if (name.text == "false" || name.text == "False") return literal(name.line, false);
+  if (name.text == "none" || name.text == "None") return literal(name.line, nullptr);
+  return make(Kind::variable, name.line, name.text);
+}
+
+Pointer ExpressionParser::list(std::string_view end) {
+  Pointer whole = make(Kind::list, tokens_.line(), "");
+  while (!tokens_.take_symbol(end)) {
+    if (!whole->parts.empty()) {
+      tokens_.expect_symbol(",");
+      if (tokens_.take_symbol(end)) break;
+    }
+    add_part(*whole, expression());
+  }
+  return whole;
+}
+
+Pointer ExpressionParser::with_members(Pointer target) {
+  for (;;) {
+    const int line = tokens_.line();
+    if (tokens_.take_symbol(".")) {
+      const std::string name = tokens_.expect(Token::name, "a member's name").text;
+      target = make(Kind::attribute, line, name, std::move(target));
+    } else if (tokens_.take_symbol("[")) {
+      target = subscript(std::move(target));
+    } else if (tokens_.at_symbol("(")) {
+      target = make(Kind::call, line, "", std::move(target));
+      arguments(*target);
+    } else {
+      return target;
+    }
+  }
+}
+
+Pointer ExpressionParser::subscript(Pointer target) {
+  const int line = tokens_.line();
+  const auto bound = [this] {
+    const bool is_missing = tokens_.at_symbol(":") || tokens_.at_symbol("]");
+    return is_missing ? nullptr : expression();
+  };
+  Pointer begin = bound();
+  if (!tokens_.take_symbol(":")) {
+    tokens_.expect_symbol("]");
+    if (!begin) fail_in_line(line, "expected a value, found ]");
+    return make(Kind::element, line, "", std::move(target), std::move(begin));
+  }
+  Pointer end = bound();
+  Pointer step = tokens_.take_symbol(":") ? bound() : nullptr;
+  tokens_.expect_symbol("]");
+  return make(Kind::slice, line, "", std::move(target), std::move(begin), std::move(end),
+              std::move(step));
+}
+
+Pointer ExpressionParser::with_filters(Pointer target) {
+  for (;;) {
+    if (tokens_.take_symbol("|")) {
+      const JinjaToken& name = tokens_.expect(Token::name, "a filter's name");
+      target = make(Kind::filter, name.line, name.text, std::move(target));
+      if (tokens_.at_symbol("(")) arguments(*target);
+    } else if (tokens_.take_name("is")) {
+      target = test(std::move(target));
+    } else {
+      return target;
+    }
+  }
+}
+
+Pointer ExpressionParser::test(Pointer target) {
+  const bool is_negated = tokens_.take_name("not");
+  const JinjaToken& name = tokens_.expect(Token::name, "a test's name");
+  Pointer whole = make(Kind::test, name.line, name.text, std::move(target));
+  const bool ends = !tokens_.at(Token::name) || tokens_.at_name("and") || tokens_.at_name("or") ||
+                    tokens_.at_name("else") || tokens_.at_name("if") || tokens_.at_name("in") ||
+                    tokens_.at_name("not");
+  if (!ends || tokens_.at(Token::string) || tokens_.at(Token::integer) || tokens_.at_symbol("(") ||
+      tokens_.at_symbol("["))
+    fail_in_line(name.line,
+                 fmt::format("the test {} with an argument is not supported", name.text));
+  return is_negated ? make(Kind::unary, name.line, "not", std::move(whole)) : std::move(whole);
+}
+
+void ExpressionParser::arguments(Expression& call) {
+  tokens_.expect_symbol("(");
+  for (bool is_first = true; !tokens_.take_symbol(")"); is_first = false) {
+    if (!is_first) {
+      tokens_.expect_symbol(",");
+      if (tokens_.take_symbol(")")) return;
+    }
+    Pointer argument = expression();
+    if (argument->kind == Kind::variable && tokens_.take_symbol("="))
+      call.named.emplace_back(argument->name, expression());
+    else
+      add_part(call, std::move(argument));
+  }
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <initializer_list>
+#include <string_view>
+
+#include "stages/corpus/chat/jinja_tree.h"
+#include "stages/corpus/chat/token_stream.h"
+
+namespace troupe::stages {
+
+/// How deep expressions and statements may nest; it bounds the stack that a template takes. Real
+/// templates have some tens, most of them in a row of `+`.
+inline constexpr int kDeepestJinja = 200;
+
+/// Parses expressions by the grammar and the order of operators that Jinja has. Names of functions,
+/// filters and tests are looked up when they are used: what a template does not come to, as its
+/// handling of tools, may be outside of what is supported.
+class ExpressionParser {
+ public:
+  /// The stream outlives the parser.
+  explicit ExpressionParser(TokenStream& tokens) : tokens_(tokens) {}
+
+  /// Parses an expression with `a if b else c`.
+  JinjaExpression::Pointer expression();
+  /// Parses one without, as the list that a loop goes through is.
+  JinjaExpression::Pointer disjunction();
+
+ private:
+  using Pointer = JinjaExpression::Pointer;
+  using Parse = Pointer (ExpressionParser::*)();
+
+  Pointer binary(std::initializer_list<std::string_view> symbols, Parse operand);
+  Pointer conjunction();
+  Pointer negation();
+  Pointer comparison();
+  Pointer sum();
+  Pointer concatenation();
+  Pointer product();
+  Pointer unary();
+  Pointer primary();
+  Pointer named_value();
+  Pointer list(std::string_view end);
+  Pointer with_members(Pointer target);
+  Pointer with_filters(Pointer target);
+  Pointer subscript(Pointer target);
+  Pointer test(Pointer target);
+  void arguments(JinjaExpression& call);
+
+  TokenStream& tokens_;
+  int depth_ = 0;
+};
+
+}  // namespace troupe::stages

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stages/corpus/chat/jinja_tree.h"
+
+namespace troupe::stages {
+
+/// What a template reads: the values of its variables, and those that it may not read, with the
+/// reason. Any other variable is undefined.
+struct JinjaVariables {
+  std::map<std::string, JinjaValue> values;
+  std::map<std::string, std::string> refused;
+};
+
+/// A text that a template made.
+struct JinjaOutput {
+  /// Bytes of the text that lie in a {% generation %} block.
+  struct Part {
+    std::size_t begin = 0, end = 0;
+  };
+  std::string text;
+  std::vector<Part> generated;
+};
+
+/// A parsed template. Const calls may run in any thread.
+class JinjaTemplate {
+ public:
+  /// Throws Error{data} with the line, as parse_jinja does.
+  explicit JinjaTemplate(std::string_view source);
+
+  /// Whether a {% generation %} block says what an assistant generated.
+  bool marks_generated() const { return marks_generated_; }
+  /// The text that the template makes of variables. Throws Error{data} with the line for what the
+  /// template itself refuses by raise_exception, for what is an error in Jinja, and for a value,
+  /// operator, function, filter or test that is not supported here.
+  JinjaOutput render(const JinjaVariables& variables) const;
+
+ private:
+  JinjaBody body_;
+  bool marks_generated_;
+};
+
+}  // namespace troupe::stages

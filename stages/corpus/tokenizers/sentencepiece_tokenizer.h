@@ -1,0 +1,16 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "stages/corpus/tokenizers/tokenizer.h"
+
+namespace troupe::stages {
+
+/// A SentencePiece .model, by the library itself. Tokens that files beside it name are found in a
+/// text before the library sees it. Its frame is what add_bos_token and add_eos_token of a
+/// tokenizer_config.json beside it ask for. Throws Error{data} naming the file if it is missing or
+/// no model, or lacks such a token.
+std::unique_ptr<Tokenizer> open_sentencepiece(const std::string& path);
+
+}  // namespace troupe::stages

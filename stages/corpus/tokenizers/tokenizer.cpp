@@ -1,0 +1,59 @@
+#include "stages/corpus/tokenizers/tokenizer.h"
+
+#include <fmt/format.h>
+
+#include "stages/corpus/tokenizers/json_tokenizer.h"
+#include "stages/corpus/tokenizers/sentencepiece_tokenizer.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+class ByteTokenizer final : public Tokenizer {
+ public:
+  int vocab_size() const override { return 256; }
+
+  std::optional<std::int32_t> id_of(std::string_view token) const override {
+    if (token.size() != 1) return std::nullopt;
+    return static_cast<unsigned char>(token[0]);
+  }
+  std::string name_of(std::int32_t id) const override { return {static_cast<char>(id)}; }
+
+  std::vector<std::int32_t> encode(std::string_view text, Place /*place*/) const override {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+    return {bytes, bytes + text.size()};
+  }
+
+  Cuts cuts() const override { return Cuts::anywhere; }
+
+  std::string decode(std::span<const std::int32_t> ids) const override {
+    check_decodable(ids, vocab_size());
+    return {ids.begin(), ids.end()};
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> Tokenizer::open(const std::string& name) {
+  std::unique_ptr<Tokenizer> tokenizer = name == kBytesTokenizer ? std::make_unique<ByteTokenizer>()
+                                         : name.ends_with(".json") ? open_json_tokenizer(name)
+                                                                   : open_sentencepiece(name);
+  tokenizer->name_ = name;
+  return tokenizer;
+}
+
+std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text) const {
+  std::vector<std::int32_t> ids = frame().before;
+  const std::vector<std::int32_t> inner = encode(text);
+  ids.insert(ids.end(), inner.begin(), inner.end());
+  return ids;
+}
+
+void check_decodable(std::span<const std::int32_t> ids, int vocab_size) {
+  for (const std::int32_t id : ids)
+    if (id < 0 || id >= vocab_size)
+      throw Error(ErrorKind::data, fmt::format("token id {} is outside the vocabulary of {} tokens",
+                                               id, vocab_size));
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,77 @@
+#include "stages/decoder/chunk/chunk.h"
+#include "tensor/error.h"
+
+// What a slot's microbatch is: how many tokens it has, which documents they are, what is dropped.
+
+namespace troupe::stages {
+
+using tensor::Tensor;
+
+void Chunk::begin_microbatch(const ForwardCall& call, ChunkSlot& slot) const {
+  const Layers& layers = *layers_.layers;
+  const auto& [rows, bounds, positions] = call.documents;
+  TROUPE_ASSERT((rows > 0) == static_cast<bool>(slot.documents));
+  slot.tokens = rows > 0 ? rows : layers.block.max_tokens();
+  use_tokens(slot);
+  slot.output = rows_in_use(call.output, slot);
+  if (layers_.reads_input())
+    (slot.blocks.empty() ? slot.head.x : slot.blocks.front().attention.x) =
+        rows_in_use(call.input, slot);
+  Tensor starts = slot.documents;
+  if (starts) {
+    use_rows(starts, std::ssize(bounds));
+    layers.ops->copy(layers.streams->forward(), host_tokens(bounds), starts);
+  }
+  for (BlockActivations& block : slot.blocks) block.attention.attention.documents = starts;
+  if (&slot == &activations_.evaluation) return;
+  slot.embedding.dropout = layers.dropout.of_embedding(call.place, slot.tokens);
+  for (std::size_t i = 0; i < slot.blocks.size(); ++i) {
+    const int layer = layers_.spec.first_layer + static_cast<int>(i);
+    BlockDropout dropout = layers.dropout.of_block(layer, call.place, slot.tokens);
+    dropout.probabilities.documents = starts;
+    slot.blocks[i].attention.dropout = dropout.attention;
+    slot.blocks[i].attention.attention = dropout.probabilities;
+    slot.blocks[i].feed_forward.dropout = dropout.feed_forward;
+  }
+}
+
+void Chunk::move_discarded(ChunkSlot& slot, const std::vector<BlockActivations>& to) const {
+  if (!slot.discards) return;
+  for (std::size_t i = 0; i < slot.blocks.size(); ++i) move_activations(to[i], slot.blocks[i]);
+}
+
+void Chunk::use_tokens(ChunkSlot& slot) const {
+  if (!slot.documents) return;  // all microbatches have as many tokens as there is room for
+  const Layers& layers = *layers_.layers;
+  layers.embedding.use_tokens(slot.tokens, slot.embedding);
+  for (BlockActivations& block : slot.blocks) layers.block.use_tokens(slot.tokens, block);
+  if (layers_.spec.head) layers.head->use_tokens(slot.tokens, slot.head);
+  use_rows(slot.forward_tokens, slot.tokens);
+  use_rows(slot.backward_tokens, slot.tokens);
+  use_rows(slot.whole_output, slot.tokens);
+}
+
+void Chunk::use_tokens(const ChunkSlot& slot, DeferredSlot& deferred) const {
+  if (!slot.documents) return;
+  const Layers& layers = *layers_.layers;
+  for (BlockDeferred& block : deferred.blocks) layers.block.use_tokens(slot.tokens, block);
+  if (layers_.spec.head) layers.head->use_tokens(slot.tokens, deferred.head);
+  use_rows(deferred.output_gradient, slot.tokens);
+}
+
+Tensor Chunk::rows_in_use(const Tensor& edge, const ChunkSlot& slot) const {
+  if (!edge || !slot.documents) return edge;
+  Tensor in_use = edge;
+  const std::int64_t rows = edge.shape[0] * slot.tokens / layers_.layers->block.max_tokens();
+  use_rows(in_use, rows);
+  return in_use;
+}
+
+ForwardCall Chunk::rows_in_use(const ForwardCall& call, const ChunkSlot& slot) const {
+  ForwardCall in_use = call;
+  in_use.input = rows_in_use(call.input, slot);
+  in_use.output = rows_in_use(call.output, slot);
+  return in_use;
+}
+
+}  // namespace troupe::stages

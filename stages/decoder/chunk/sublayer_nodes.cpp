@@ -1,0 +1,201 @@
+#include "stages/decoder/chunk/chunk_layers.h"
+
+namespace troupe::stages {
+namespace {
+
+using tensor::Tensor;
+
+Module norm_of(Branch branch) {
+  return branch == Branch::attention ? Module::attention_norm : Module::feed_forward_norm;
+}
+Module module_of(Branch branch) {
+  return branch == Branch::attention ? Module::attention : Module::feed_forward;
+}
+
+/// One sublayer of a chunk, with what its nodes find in a call.
+struct Place {
+  const ChunkLayers* chunk;
+  std::size_t block;
+  Branch branch;
+  bool again = false;
+
+  const Sublayer& layer() const {
+    return (again ? *chunk->layers->recompute_block : chunk->layers->block)[branch];
+  }
+  const SublayerWeights& weights() const { return chunk->blocks[block][branch]; }
+  const SublayerWeights& backward_weights() const { return chunk->backward_blocks[block][branch]; }
+  const SublayerWeights& forward_weights() const { return again ? backward_weights() : weights(); }
+  const SublayerActivations& kept(const NodeCall& call) const {
+    return call.slot.blocks[block][branch];
+  }
+  const SublayerDeferred& deferred(const NodeCall& call) const {
+    return call.deferred->blocks[block][branch];
+  }
+  const Tensor& y(const NodeCall& call) const { return chunk->output_of(call.slot, block, branch); }
+  const Tensor& dy(const NodeCall& call) const {
+    return chunk->output_gradient(call, block, branch);
+  }
+  bool is_first() const { return block == 0 && branch == Branch::attention; }
+  /// Where the gradient of its input goes.
+  const Tensor& dx(const NodeCall& call) const {
+    if (branch == Branch::feed_forward) return deferred(call).dx;
+    return is_first() && chunk->reads_input() ? call.slot.input_gradient
+                                              : chunk->gradient_of(call, block);
+  }
+  /// Keeps the shard's part of the layer's input, if the slot keeps no more of it.
+  void keep_input_part(const NodeCall& call) const {
+    if (again || branch == Branch::feed_forward) return;
+    if (const Tensor part = chunk->input_part(call.slot, block))
+      chunk->layers->ops->copy(chunk->layers->streams->forward(), chunk->slice_of(kept(call).x),
+                               part);
+  }
+};
+
+void add_forward(NodeList& nodes, const Place& place, bool up_to_hidden) {
+  nodes.set_module(norm_of(place.branch), place.block);
+  nodes
+      .forward([place](const NodeCall& call) {
+        place.keep_input_part(call);
+        place.layer().forward_norm(place.forward_weights(), place.kept(call));
+      })
+      .brief = true;
+  nodes.set_module(module_of(place.branch), place.block);
+  if (nodes.is_split())
+    nodes.collective(
+        [place](const NodeCall& call) { return place.layer().gather_input(place.kept(call)); });
+  if (up_to_hidden) {
+    nodes.forward([place](const NodeCall& call) {
+      place.layer().forward_hidden(place.forward_weights(), place.kept(call));
+    });
+    return;
+  }
+  nodes.forward([place](const NodeCall& call) {
+    place.layer().forward(place.forward_weights(), place.kept(call), place.y(call));
+  });
+  if (!nodes.is_divided()) return;
+  nodes.collective([place](const NodeCall& call) {
+    return place.layer().reduce_output(place.kept(call), place.y(call));
+  });
+  nodes
+      .forward([place](const NodeCall& call) {
+        place.layer().finish_output(place.forward_weights(), place.kept(call), place.y(call));
+        if (place.branch == Branch::feed_forward) place.chunk->send_output(call, place.block + 1);
+      })
+      .brief = true;
+}
+
+/// What is computed again of one sublayer, but for whole layers.
+void add_recomputation(NodeList& nodes, Place place) {
+  const Recompute::Mode mode = place.chunk->recompute.mode;
+  const ActivationGroups discarded = discarded_by(mode);
+  if (mode == Recompute::Mode::full) return;
+  if (!discarded.outputs && !(discarded.core && place.branch == Branch::attention)) return;
+  place.again = true;
+  nodes.set_again(true);
+  nodes.set_module(module_of(place.branch), place.block);
+  nodes.forward([place, discarded](const NodeCall& call) {
+    place.layer().recompute(discarded, place.backward_weights(), place.kept(call));
+  });
+  nodes.set_again(false);
+}
+
+/// The weight gradient follows the input gradient, because all layers share the memory between the
+/// two. Only that of attention waits for the input gradient of its norm, so that the chunk's own
+/// input gradient is complete as early as possible, unless it hides the sum of the input gradient
+/// over the shards.
+void add_gradients(NodeList& nodes, const Place& place) {
+  const ChunkLayers& chunk = *place.chunk;
+  const bool is_last = !chunk.spec.head && place.branch == Branch::feed_forward &&
+                       place.block + 1 == chunk.num_blocks();
+  const BlockParameters gradients =
+      chunk.layers ? chunk.block_gradients[place.block] : BlockParameters{};
+  const SublayerParameters& own = gradients[place.branch];
+  const auto add_weight_gradient = [&] {
+    nodes
+        .weight_gradient({own.in.weight, own.in.bias, own.out.weight, own.out.bias},
+                         [place, own](const NodeCall& call) {
+                           place.layer().weight_gradient(place.dy(call), place.kept(call),
+                                                         place.deferred(call), own, call.gradient);
+                         })
+        .reads_output_gradient = is_last;
+  };
+  add_recomputation(nodes, place);
+  nodes.set_module(module_of(place.branch), place.block);
+  if (nodes.is_split()) {
+    nodes
+        .gather_gradient([place](const NodeCall& call) {
+          return place.layer().gather_gradient(place.dy(call), place.kept(call));
+        })
+        .reads_output_gradient = is_last;
+    nodes.gather_input_again([place](const NodeCall& call) {
+      return place.layer().gather_input_again(place.kept(call));
+    });
+  }
+  nodes
+      .input_gradient([place](const NodeCall& call) {
+        place.layer().input_gradient(place.backward_weights(), place.dy(call), place.kept(call),
+                                     place.deferred(call));
+      })
+      .reads_output_gradient = is_last;
+  if (nodes.is_divided())
+    nodes.reduce_gradient(
+        [place](const NodeCall& call) { return place.layer().reduce_gradient(place.kept(call)); });
+  const bool is_late = place.branch == Branch::attention && !nodes.is_divided();
+  if (!is_late) add_weight_gradient();
+  nodes.set_module(norm_of(place.branch), place.block);
+  Node& norm = nodes.input_gradient([place](const NodeCall& call) {
+    const Tensor& dx = place.dx(call);
+    place.layer().norm_input_gradient(place.backward_weights(), place.dy(call), place.kept(call),
+                                      place.deferred(call), dx);
+    if (place.is_first()) place.chunk->send_input_gradient(call, dx);
+  });
+  norm.brief = true;
+  norm.reads_output_gradient = is_last;
+  if (is_late) {
+    nodes.set_module(module_of(place.branch), place.block);
+    add_weight_gradient();
+    nodes.set_module(norm_of(place.branch), place.block);
+  }
+  nodes
+      .weight_gradient({own.norm.weight, own.norm.bias},
+                       [place, own](const NodeCall& call) {
+                         place.layer().norm_weight_gradient(place.deferred(call), own,
+                                                            call.gradient);
+                       })
+      .brief = true;
+}
+
+/// What is computed again of whole layers before the gradients of `block`: the group that it ends.
+void add_group_again(NodeList& nodes, const ChunkLayers& layers, std::size_t block) {
+  const Recompute& recompute = layers.recompute;
+  if (recompute.mode != Recompute::Mode::full || !is_recomputed(recompute, block) ||
+      !ends_group(recompute, block, layers.num_blocks()))
+    return;
+  const std::size_t first = first_of_group(recompute, block);
+  nodes.set_again(true);
+  nodes.set_module({});
+  if (distributes_inputs(recompute, layers.sharding))
+    nodes.collective([&layers, first](const NodeCall& call) {
+      return layers.layers->parallel.groups->backward->all_gather(
+          layers.layers->streams->backward(), layers.input_part(call.slot, first),
+          call.slot.blocks[first].attention.x);
+    });
+  for (std::size_t i = first; i <= block; ++i) add_block(nodes, layers, i, i == block);
+  nodes.set_again(false);
+}
+
+}  // namespace
+
+void add_block(NodeList& nodes, const ChunkLayers& layers, std::size_t block, bool up_to_hidden) {
+  const bool again = nodes.is_again();
+  add_forward(nodes, {&layers, block, Branch::attention, again}, false);
+  add_forward(nodes, {&layers, block, Branch::feed_forward, again}, up_to_hidden);
+}
+
+void add_block_gradients(NodeList& nodes, const ChunkLayers& layers, std::size_t block) {
+  add_group_again(nodes, layers, block);
+  add_gradients(nodes, {&layers, block, Branch::feed_forward});
+  add_gradients(nodes, {&layers, block, Branch::attention});
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "stages/decoder/layers/sublayer.h"
+
+namespace troupe::stages {
+
+/// The decoder layer of a model's kind, before the next layer's norm: attention, then the
+/// feed-forward. One object serves every layer of a stage. What is said here is of both sublayers
+/// together, whose memory overlaps.
+class DecoderBlock {
+ public:
+  DecoderBlock(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
+
+  const Sublayer& operator[](Branch branch) const { return sublayers_[branch]; }
+
+  PackedBlock lay_out_packed(Arena& arena) const;
+  /// Memory of forwards and evaluations, and of backwards.
+  GatheredTokens lay_out_gathered(Arena& arena) const;
+  void lay_out_backward_scratch(Arena& arena, SublayerScratch& out) const;
+  /// Scratch memory of the products. All layers use one memory in turn.
+  tensor::ScratchBytes product_scratch_bytes() const;
+  void set_product_scratch(const tensor::Scratch& scratch) const;
+  /// Scratch memory of attention, which nothing else uses.
+  tensor::ScratchBytes attention_scratch_bytes() const;
+  void set_attention_scratch(const tensor::Scratch& scratch) const;
+  /// Takes memory for the input of a layer that owns it.
+  tensor::Tensor lay_out_input(Arena& arena) const;
+  /// Takes memory for one of `parts` equal parts of an input, flat.
+  tensor::Tensor lay_out_input_part(Arena& arena, int parts) const;
+  /// Takes memory for the bounds of the documents of a microbatch; none if it has no documents.
+  tensor::Tensor lay_out_documents(Arena& arena) const;
+  /// Takes memory for activations, never for the layer's input, because whether a layer owns that
+  /// depends on the chunk.
+  BlockActivations lay_out_activations(Arena& arena, const SublayerScratch& scratch,
+                                       const ActivationGroups& groups = kAllActivations) const;
+  BlockDeferred lay_out_deferred(Arena& arena) const;
+  /// The most tokens of a microbatch, for which memory is laid out.
+  std::int64_t max_tokens() const { return shape_.T; }
+  /// Lets what is laid out be of a microbatch of fewer tokens, or of as many as there is room for.
+  template <typename T>
+  void use_tokens(std::int64_t tokens, BranchPair<T>& of_layer) const {
+    sublayers_.attention.use_tokens(tokens, of_layer.attention);
+    sublayers_.feed_forward.use_tokens(tokens, of_layer.feed_forward);
+  }
+
+  void pack(tensor::Stream& stream, const BlockWeights& weights) const;
+  void add_packed_copies(const BlockWeights& weights, std::vector<PackedCopy>& out) const;
+
+ private:
+  LayerShape shape_;
+  bool has_documents_;
+  bool drops_;  ///< whether there is hidden dropout in training
+  BranchPair<Sublayer> sublayers_;
+};
+
+}  // namespace troupe::stages

@@ -1,0 +1,126 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "stages/decoder/layers/arena.h"
+#include "stages/decoder/layers/layer_shape.h"
+#include "stages/decoder/layers/norm.h"
+#include "stages/decoder/layers/packed_copies.h"
+#include "stages/decoder/layers/streams.h"
+#include "tensor/ops.h"
+#include "tensor/parallel/column_parallel_linear.h"
+#include "tensor/parallel/vocab_parallel_cross_entropy.h"
+
+namespace troupe::stages {
+
+/// The head's parameters or their gradients, float32.
+struct HeadParameters {
+  NormParameters norm;
+  tensor::Tensor projection;  // [O, C]  lm_head, or the tied embedding; score of a value head
+  tensor::Tensor bias;        // [O]     of a value head; empty: none
+};
+
+struct HeadWeights {
+  HeadParameters master;
+  void* packed = nullptr;  // of the projection
+};
+
+/// Scratch memory of forwards.
+struct HeadScratch {
+  tensor::Tensor targets;            // [T]     int32
+  tensor::Tensor logits;             // [T, O]  f32
+  tensor::CrossEntropyScratch loss;  //         of several shards
+  GatheredTokens forward, backward;
+  tensor::Tensor gathered_dx;  // [T, C]  act  a part of a sum; empty without sequence parallelism
+};
+
+/// What a forward keeps for one microbatch. I marks what the input gradient reads, W what the
+/// weight gradient reads.
+struct HeadActivations {
+  tensor::Tensor x;           // [S, C]  act  I    output of the last decoder layer
+  NormStatistics statistics;  //     I
+  tensor::Tensor norm;        // [S, C]  act  W    norm(x)
+  tensor::Tensor dlogits;     // [T, O]  act  I W  empty in evaluation
+  tensor::Tensor logits;      // [T, O]  f32       dlogits itself in float32, else scratch
+  HeadScratch scratch;
+};
+
+/// What I keeps for W beyond HeadActivations.
+struct HeadDeferred {
+  tensor::Tensor dx;     // [S, C]  act  also the last decoder layer's dy, until its W
+  NormParameters dnorm;  //              this microbatch's gradients
+};
+
+/// Final norm, projection to logits and cross-entropy. One object per stage. With several shards
+/// the vocabulary is divided among them; collectives stand apart as those of DecoderBlock do. A
+/// value head has no loss, and no backward: it is only evaluated, without targets.
+///
+/// O is a shard's outputs: V, or 1 of a value head, whose one row every shard has and multiplies
+/// with all tokens, so that each has all values.
+class HeadLoss {
+ public:
+  HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
+
+  void* lay_out_packed(Arena& arena) const;
+  /// The gathered tokens are the caller's.
+  HeadScratch lay_out_scratch(Arena& arena) const;
+  /// Size of the scratch memory of the products, which the stage sets before the first computation.
+  tensor::ScratchBytes product_scratch_bytes() const { return projection_->scratch_bytes(); }
+  void set_product_scratch(const tensor::Scratch& scratch) const {
+    projection_->set_scratch(scratch);
+  }
+  /// Takes memory for all activations but x, which is the caller's; so does lay_out_evaluation().
+  HeadActivations lay_out_activations(Arena& arena, const HeadScratch& scratch) const;
+  HeadActivations lay_out_evaluation(Arena& arena, const HeadScratch& scratch) const;
+  HeadDeferred lay_out_deferred(Arena& arena) const;
+  /// Lets what is laid out be of a microbatch of `tokens` tokens.
+  void use_tokens(std::int64_t tokens, HeadActivations& kept) const;
+  void use_tokens(std::int64_t tokens, HeadDeferred& deferred) const;
+
+  void pack(tensor::Stream& stream, const HeadWeights& weights) const;
+  PackedCopy packed_copy(const HeadWeights& weights) const {
+    return {weights.master.projection, projection_->packed_copy(weights.packed)};
+  }
+  void forward_norm(const HeadWeights& weights, const HeadActivations& kept) const;
+  std::unique_ptr<tensor::Work> gather_input(const HeadActivations& kept) const;
+  /// Fills kept.logits from kept.norm.
+  void forward(const HeadWeights& weights, const HeadActivations& kept) const;
+  // The loss takes the next three functions before loss() if there are several shards. targets: T
+  // tokens in host memory, valid until the call has run.
+  std::unique_ptr<tensor::Work> reduce_max(const HeadActivations& kept) const;
+  /// Replaces kept.logits by exponentials.
+  void local_sums(std::span<const std::int32_t> targets, const HeadActivations& kept) const;
+  std::unique_ptr<tensor::Work> reduce_sums(const HeadActivations& kept) const;
+  /// sum (float64, one element) = the sum of the tokens' losses, on shard 0; 0 on others. Fills
+  /// kept.dlogits, times `scale`, unless it is empty. token_losses: each token's loss, or empty.
+  void loss(std::span<const std::int32_t> targets, float scale, const HeadActivations& kept,
+            const tensor::Tensor& sum, const tensor::Tensor& token_losses) const;
+
+  /// Fills deferred.dx with the gradient of kept.norm, or a part of the sum that is.
+  void input_gradient(const HeadWeights& weights, const HeadActivations& kept,
+                      const HeadDeferred& deferred) const;
+  std::unique_ptr<tensor::Work> reduce_gradient(const HeadActivations& kept,
+                                                const HeadDeferred& deferred) const;
+  /// Makes deferred.dx the gradient of kept.x.
+  void input_gradient_norm(const HeadWeights& weights, const HeadActivations& kept,
+                           const HeadDeferred& deferred) const;
+
+  std::unique_ptr<tensor::Work> gather_input_again(const HeadActivations& kept) const;
+  void weight_gradient(const HeadActivations& kept, const HeadParameters& gradients,
+                       tensor::Gradient which) const;
+  void weight_gradient_norm(const HeadDeferred& deferred, const HeadParameters& gradients,
+                            tensor::Gradient which) const;
+
+ private:
+  LayerShape shape_;
+  std::int64_t outputs_;  ///< O
+  tensor::TensorParallel parallel_;
+  tensor::Ops& ops_;
+  const Streams& streams_;
+  std::unique_ptr<Norm> norm_;
+  std::unique_ptr<tensor::ColumnParallelLinear> projection_;
+  std::unique_ptr<tensor::VocabParallelCrossEntropy> loss_;  ///< null of a value head
+};
+
+}  // namespace troupe::stages

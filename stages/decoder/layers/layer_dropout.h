@@ -1,0 +1,54 @@
+#pragma once
+
+#include "stages/decoder/layers/layer_shape.h"
+#include "stages/stage/stage.h"
+#include "tensor/attention.h"
+#include "tensor/ops.h"
+#include "tensor/random.h"
+
+namespace troupe::stages {
+
+/// Dropout of the tokens [S, C] between layers, in one microbatch.
+struct HiddenDropout {
+  tensor::Dropout dropout;     ///< p = 0: none
+  tensor::MatrixSlice tokens;  ///< their place among the tokens [global_samples * seq_len, C]
+
+  bool drops() const { return dropout.p > 0; }
+};
+
+/// Dropout of one decoder layer in one microbatch.
+struct BlockDropout {
+  HiddenDropout attention, feed_forward;  ///< of the branches' outputs, before the residual
+  tensor::AttentionCall probabilities;
+};
+
+/// What a model drops in training, where GPT-2 and Megatron-LM drop: the embedding's output, the
+/// output of each branch before its residual, and the probabilities of attention. Every element is
+/// a pure function of the seed, the place in the model, the data step and the element's index in
+/// the tensor of the whole step and all shards. So all cuts of the model and of the batch drop
+/// alike, as does a step or a forward that is done again.
+class LayerDropout {
+ public:
+  explicit LayerDropout(const LayerSpec& spec);
+  HiddenDropout of_embedding(const BatchPlace& place, std::int64_t tokens) const;
+  /// `layer` counts the layers of the model, `tokens` those of the microbatch.
+  BlockDropout of_block(int layer, const BatchPlace& place, std::int64_t tokens) const;
+
+ private:
+  HiddenDropout hidden(const tensor::Random& random, const BatchPlace& place,
+                       std::int64_t tokens) const;
+
+  LayerShape shape_;
+  float hidden_p_, attention_p_;
+  std::int64_t seq_len_, global_samples_;
+  std::int64_t shard_;  ///< of those that the tokens are divided among
+  tensor::Random embedding_, attention_, probabilities_, feed_forward_;
+};
+
+/// The gradient of what was dropped, if its result has the gradient dy [S, C]: dy itself if nothing
+/// is dropped, else `dropped`, which is filled.
+const tensor::Tensor& gradient_before(const HiddenDropout& dropout, tensor::Ops& ops,
+                                      tensor::Stream& stream, const tensor::Tensor& dy,
+                                      const tensor::Tensor& dropped);
+
+}  // namespace troupe::stages

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <algorithm>
+
+#include "stages/model/sharding.h"
+#include "stages/stage/row_sizes.h"
+#include "tensor/parallel/tensor_parallel.h"
+
+namespace troupe::stages {
+
+/// What a layer is made for: a model, the batch dims of its microbatches, and the shard that it is
+/// on.
+struct LayerSpec {
+  ModelConfig model;
+  std::int64_t micro = 1;
+  std::int64_t seq_len = 0;
+  Documents documents = Documents::joined;
+  std::int64_t global_samples = 1;  ///< of a step, those of all replicas
+  std::uint64_t seed = 0;           ///< of dropout
+  tensor::TensorParallel parallel{};
+
+  RowSizes rows() const { return row_sizes(documents, micro * seq_len, parallel.size); }
+};
+
+/// The sizes that all layers of a stage share, and what a shard has of each. The tables of this
+/// folder give shapes in these letters; "act" is `dtype`.
+struct LayerShape {
+  /// How many of a microbatch's tokens the shard has between the layers.
+  std::int64_t own_tokens(std::int64_t tokens) const { return S == T ? tokens : tokens * S / T; }
+
+  explicit LayerShape(const LayerSpec& spec)
+      : T(spec.rows().capacity),
+        S(spec.parallel.splits_tokens() ? T / spec.parallel.size : T),
+        C(spec.model.hidden_size),
+        heads(spec.model.num_attention_heads / spec.parallel.size),
+        kv_heads(std::max<std::int64_t>(1, spec.model.num_key_value_heads / spec.parallel.size)),
+        A(heads * spec.model.head_dim),
+        Q(A + 2 * kv_heads * spec.model.head_dim),
+        F(spec.model.intermediate_size / spec.parallel.size),
+        H(traits_of(spec.model.kind).is_gated ? 2 * F : F),
+        V(vocab_rows(spec.model.vocab_size, spec.parallel.size)),
+        dtype(spec.model.dtype) {}
+
+  std::int64_t T;         ///< tokens of a microbatch, the most if microbatches differ
+  std::int64_t S;         ///< tokens between layers: all, or the shard's (sequence parallelism)
+  std::int64_t C;         ///< channels of the residual stream
+  std::int64_t heads;     ///< query heads of the shard
+  std::int64_t kv_heads;  ///< key and value heads of the shard
+  std::int64_t A;         ///< width of its query heads
+  std::int64_t Q;         ///< width of its query, key and value heads
+  std::int64_t F;         ///< its feed-forward width
+  std::int64_t H;         ///< width before the activation: F, or of gate and up together
+  std::int64_t V;         ///< its part of the vocabulary, padded
+  tensor::DType dtype;    ///< of activations and their gradients
+};
+
+/// Memory for all tokens of a microbatch, where layers keep those of their shard. Forwards share
+/// one, and backwards another. Empty without sequence parallelism.
+struct GatheredTokens {
+  tensor::Tensor input;   // [T, C]  act  what a column-parallel layer reads
+  tensor::Tensor output;  // [T, C]  act  a row-parallel layer's partial sums, or their gradient
+};
+
+/// Lets a matrix, or numbers one to a token, have other rows in the same memory. An empty tensor
+/// stays empty.
+inline void use_rows(tensor::Tensor& x, std::int64_t rows) {
+  if (!x) return;
+  x.shape = x.shape.rank() == 2 ? tensor::Shape{rows, x.shape[1]} : tensor::Shape{rows};
+}
+
+inline void use_rows(GatheredTokens& gathered, std::int64_t rows) {
+  use_rows(gathered.input, rows);
+  use_rows(gathered.output, rows);
+}
+
+/// What a product over all tokens reads or writes: the gathered tokens, if they are apart.
+inline const tensor::Tensor& all_tokens(const tensor::Tensor& own, const tensor::Tensor& gathered) {
+  return gathered ? gathered : own;
+}
+
+}  // namespace troupe::stages

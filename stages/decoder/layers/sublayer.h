@@ -1,0 +1,90 @@
+#pragma once
+
+#include <memory>
+
+#include "stages/decoder/layers/streams.h"
+#include "stages/decoder/layers/sublayer_core.h"
+#include "stages/decoder/layers/sublayer_products.h"
+#include "tensor/ops.h"
+
+namespace troupe::stages {
+
+/// A sublayer of a decoder layer (arXiv 1706.03762, with the norm in front):
+///   y = x + dropout(W_out core(W_in norm(x)))
+/// where a kind with biases adds one to each product. One object serves every layer of a stage;
+/// what belongs to a layer or a microbatch is passed in. With several shards the products are
+/// divided among them. The collectives between products are functions of their own, which return
+/// null if a collective is not needed; the functions that read what it fills are called after it is
+/// done.
+class Sublayer {
+ public:
+  Sublayer(const LayerSpec& spec, tensor::Device& device, const Streams& streams,
+           std::unique_ptr<SublayerCore> core);
+
+  const SublayerProducts& products() const { return products_; }
+  const SublayerCore& core() const { return *core_; }
+  /// Takes memory for activations of these groups, but for x and inner (DecoderBlock).
+  void lay_out(Arena& arena, const ActivationGroups& groups, SublayerActivations& kept) const;
+  tensor::Tensor lay_out_inner(Arena& arena) const;
+  /// Takes memory for what I keeps, but for dx.
+  SublayerDeferred lay_out_deferred(Arena& arena) const;
+  /// Lets what is laid out be of a microbatch of fewer tokens, or of as many as there is room for.
+  void use_tokens(std::int64_t tokens, SublayerActivations& kept) const;
+  void use_tokens(std::int64_t tokens, SublayerDeferred& deferred) const;
+
+  // The nodes of a forward. y: [S, C] act; may be the memory of kept.x if no backward reads that.
+  void forward_norm(const SublayerWeights& weights, const SublayerActivations& kept) const;
+  std::unique_ptr<tensor::Work> gather_input(const SublayerActivations& kept) const;
+  /// The part of forward() that fills what is kept.
+  void forward_hidden(const SublayerWeights& weights, const SublayerActivations& kept) const;
+  void forward(const SublayerWeights& weights, const SublayerActivations& kept,
+               const tensor::Tensor& y) const;
+  /// Sums what the last product left in y.
+  std::unique_ptr<tensor::Work> reduce_output(const SublayerActivations& kept,
+                                              const tensor::Tensor& y) const;
+  /// Adds the bias to a sum of several shards, drops it and adds the residual. A single shard needs
+  /// no call.
+  void finish_output(const SublayerWeights& weights, const SublayerActivations& kept,
+                     const tensor::Tensor& y) const;
+
+  /// What a backward computes again of a forward, from the rest of what that kept, with its bits:
+  /// the core or the outputs, not the sums.
+  void recompute(const ActivationGroups& discarded, const SublayerWeights& weights,
+                 const SublayerActivations& kept) const;
+
+  // The input gradients lead from dy to dx; both are [S, C] act.
+  std::unique_ptr<tensor::Work> gather_gradient(const tensor::Tensor& dy,
+                                                const SublayerActivations& kept) const;
+  void input_gradient(const SublayerWeights& weights, const tensor::Tensor& dy,
+                      const SublayerActivations& kept, const SublayerDeferred& deferred) const;
+  /// Completes the gradient of the norm.
+  std::unique_ptr<tensor::Work> reduce_gradient(const SublayerActivations& kept) const;
+  void norm_input_gradient(const SublayerWeights& weights, const tensor::Tensor& dy,
+                           const SublayerActivations& kept, const SublayerDeferred& deferred,
+                           const tensor::Tensor& dx) const;
+
+  // The weight gradients write the first gradient of a step and add the later ones. They use what
+  // the input gradients prepared with the same dy.
+  std::unique_ptr<tensor::Work> gather_input_again(const SublayerActivations& kept) const;
+  void weight_gradient(const tensor::Tensor& dy, const SublayerActivations& kept,
+                       const SublayerDeferred& deferred, const SublayerParameters& gradients,
+                       tensor::Gradient which) const;
+  void norm_weight_gradient(const SublayerDeferred& deferred, const SublayerParameters& gradients,
+                            tensor::Gradient which) const;
+
+ private:
+  bool fuses_residual(const HiddenDropout& dropout) const;
+  const tensor::Tensor& before_dropout(const tensor::Tensor& dy,
+                                       const SublayerActivations& kept) const;
+  const tensor::Tensor& output_gradient(const tensor::Tensor& dy,
+                                        const SublayerActivations& kept) const;
+
+  LayerShape shape_;
+  bool is_divided_;  ///< among several shards
+  tensor::Ops& ops_;
+  const Streams& streams_;
+  std::unique_ptr<SublayerCore> core_;
+  SublayerProducts products_;
+};
+
+}  // namespace troupe::stages

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <memory>
+
+#include "stages/decoder/layers/arena.h"
+#include "stages/decoder/layers/sublayer_tensors.h"
+#include "tensor/device.h"
+
+namespace troupe::stages {
+
+/// What a sublayer computes between its two products: hidden [T, O] from inner [T, I]. One object
+/// serves every layer of a stage.
+class SublayerCore {
+ public:
+  virtual ~SublayerCore() = default;
+  /// I and O, what a shard has of them.
+  virtual std::int64_t inner_width() const = 0;
+  virtual std::int64_t hidden_width() const = 0;
+  /// Takes memory for what is kept of these groups, beyond `inner`.
+  virtual void lay_out(Arena& arena, const ActivationGroups& groups,
+                       SublayerActivations& kept) const = 0;
+  /// Memory for the gradient of `inner`; empty if it replaces `inner`.
+  virtual tensor::Tensor lay_out_gradient(Arena& arena) const = 0;
+  /// Lets what was laid out be of fewer tokens.
+  virtual void use_tokens(std::int64_t tokens, SublayerActivations& kept) const = 0;
+  virtual void forward(tensor::Stream& stream, const SublayerActivations& kept) const = 0;
+  /// Fills what was discarded of these groups again, in the place of a forward.
+  virtual void recompute(tensor::Stream& stream, const ActivationGroups& discarded,
+                         const SublayerActivations& kept) const = 0;
+  /// dinner [T, I] from dhidden [T, O].
+  virtual void backward(tensor::Stream& stream, const SublayerActivations& kept,
+                        const tensor::Tensor& dhidden, const tensor::Tensor& dinner) const = 0;
+  /// Scratch memory, which nothing else uses.
+  virtual tensor::ScratchBytes scratch_bytes() const { return {}; }
+  virtual void set_scratch(const tensor::Scratch&) const {}
+};
+
+std::unique_ptr<SublayerCore> make_attention_core(const LayerSpec& spec, tensor::Device& device);
+/// The activation of the model's kind.
+std::unique_ptr<SublayerCore> make_activation_core(const LayerSpec& spec, tensor::Device& device);
+
+}  // namespace troupe::stages

@@ -1,0 +1,118 @@
+#pragma once
+
+#include "stages/decoder/layers/layer_dropout.h"
+#include "stages/decoder/layers/layer_shape.h"
+#include "stages/decoder/layers/norm.h"
+#include "stages/stage/recompute.h"
+#include "tensor/attention.h"
+
+namespace troupe::stages {
+
+/// The two sublayers of a decoder layer, in the order of a forward.
+enum class Branch { attention, feed_forward };
+
+/// One value for each of them.
+template <typename T>
+struct BranchPair {
+  T attention{};
+  T feed_forward{};
+  T& operator[](Branch branch) { return branch == Branch::attention ? attention : feed_forward; }
+  const T& operator[](Branch branch) const {
+    return branch == Branch::attention ? attention : feed_forward;
+  }
+};
+
+/// The parameters of a linear layer, or their gradients, in float32.
+struct LinearParameters {
+  tensor::Tensor weight;  // [out, in]
+  tensor::Tensor bias;    // [out]  empty: none
+};
+
+/// The parameters of a sublayer, or their gradients. Parameters that one product computes with are
+/// joined. The bias of `out` is whole on every shard; with sequence parallelism its gradient is a
+/// part of a sum over them.
+struct SublayerParameters {
+  NormParameters norm;
+  LinearParameters in;   // [I, C]  queries, keys, values; what the activation reads
+  LinearParameters out;  // [C, O]
+};
+
+/// The matrices of a sublayer in the packed form of the device's products.
+struct PackedSublayer {
+  void* in = nullptr;
+  void* out = nullptr;
+};
+
+struct SublayerWeights {
+  SublayerParameters master;
+  PackedSublayer packed;
+};
+
+/// Memory that all sublayers of a stage share, one after the other.
+struct SublayerScratch {
+  GatheredTokens forward, backward;
+  tensor::Tensor dhidden;  // [T, max O]  act  gradient of `hidden`, within a node
+  /// Gradient of `norm`, from the node of the products to that of the norm.
+  tensor::Tensor dnorm;           // [S, C]  act
+  tensor::Tensor gathered_dnorm;  // [T, C]  act  a part of a sum; only with sequence parallelism
+  /// Gradient of a sublayer's output before its dropout, within a node. Only with hidden dropout.
+  tensor::Tensor dropped;  // [S, C]  act
+};
+
+/// What a forward keeps for one microbatch. I marks what the input gradient reads, W what the
+/// weight gradient reads. The letters are those of LayerShape; the widths I and O are Q and A of
+/// attention, H and F of the feed-forward.
+struct SublayerActivations {
+  /// The sublayer's input; for a chunk's first layer without embedding the received buffer. That of
+  /// the feed-forward holds the gradient of the layer's input after I.
+  tensor::Tensor x;           // [S, C]  act  I
+  NormStatistics statistics;  //              I
+  tensor::Tensor norm;        // [S, C]  act  W    norm(x)
+  /// The first product. Those of a layer lie in one memory: attention reads its own before rotation
+  /// alone. That of the feed-forward is replaced by its gradient in I.
+  tensor::Tensor inner;             // [T, I]  act  I W
+  tensor::Tensor saved;             // Attention's  I    rotated queries, keys; values
+  tensor::Tensor lse;               // [T * heads]  I    float32, of attention
+  tensor::Tensor hidden;            // [T, O]  act  I W  what the last product reads
+  SublayerScratch scratch;          //
+  HiddenDropout dropout;            // of the microbatch; evaluations drop nothing
+  tensor::AttentionCall attention;  // the same, and the microbatch's documents
+};
+
+/// What I keeps for W beyond SublayerActivations.
+struct SublayerDeferred {
+  tensor::Tensor dx;      // [S, C]  act  of the feed-forward: what attention's output has
+  tensor::Tensor dinner;  // [T, I]  act  of attention; else `inner` itself
+  NormParameters dnorm;   //              this microbatch's gradients
+};
+
+using BlockParameters = BranchPair<SublayerParameters>;
+using BlockWeights = BranchPair<SublayerWeights>;
+using PackedBlock = BranchPair<PackedSublayer>;
+using BlockActivations = BranchPair<SublayerActivations>;
+using BlockDeferred = BranchPair<SublayerDeferred>;
+
+inline BlockWeights weights_of(const BlockParameters& master, const PackedBlock& packed) {
+  return {.attention = {master.attention, packed.attention},
+          .feed_forward = {master.feed_forward, packed.feed_forward}};
+}
+
+/// Groups of a layer's activations (the layer's input apart), to lay out some of them alone.
+struct ActivationGroups {
+  bool core = false;     ///< of attention: lse, hidden
+  bool outputs = false;  ///< norm; hidden of the feed-forward
+  bool sums = false;     ///< x of the feed-forward; inner
+  bool inputs = false;   ///< saved and statistics, which I alone reads
+};
+constexpr ActivationGroups kAllActivations{
+    .core = true, .outputs = true, .sums = true, .inputs = true};
+/// What a forward does not keep for a backward, which computes it again.
+ActivationGroups discarded_by(Recompute::Mode mode);
+ActivationGroups kept_by(Recompute::Mode mode);
+
+/// Activations that are laid out nowhere yet.
+BlockActivations without_memory(const SublayerScratch& scratch);
+/// Lets the activations that lie in `memory` lie there, with its scratch; the others stay.
+void move_activations(const BlockActivations& memory, BlockActivations& activations);
+
+}  // namespace troupe::stages

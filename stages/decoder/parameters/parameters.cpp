@@ -1,0 +1,320 @@
+#include "stages/decoder/parameters/parameters.h"
+
+#include <utility>
+
+#include "stages/decoder/layers/arena.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+
+using tensor::Buffer;
+using tensor::DType;
+using tensor::Tensor;
+
+namespace {
+
+Buffer allocate(tensor::Device& device, std::int64_t elements) {
+  if (elements == 0) return {};
+  return device.allocate(static_cast<std::size_t>(elements) * sizeof(float),
+                         tensor::MemoryKind::device);
+}
+
+/// A float32 tensor of a storage, from an element on; one of no elements if there is no storage.
+Tensor view(const Buffer& buffer, std::int64_t offset, const tensor::Shape& shape) {
+  if (!buffer.data()) return {nullptr, DType::f32, {0}};
+  return buffer.view(DType::f32, shape, static_cast<std::size_t>(offset) * sizeof(float));
+}
+
+Tensor view(const Buffer& buffer, const ParameterLayout::Place& place, std::int64_t skip = 0) {
+  return view(buffer, skip + place.offset, place.shape);
+}
+
+UpdateRule update_of(const ParameterInfo& info, bool decay_all) {
+  UpdateRule update = info.update;
+  if (info.shape.rank() < 2 && !decay_all && !update.weight_decay) update.weight_decay = 0;
+  return update;
+}
+
+/// Joins adjacent matrices or vectors into one view.
+Tensor join(std::span<const Tensor> parts) {
+  Tensor joined = parts.front();
+  if (!joined) return {};
+  std::int64_t rows = 0;
+  for (const Tensor& part : parts) rows += part.shape[0];
+  if (joined.shape.rank() == 1)
+    joined.shape = {rows};
+  else
+    joined.shape = {rows, joined.shape[1]};
+  return joined;
+}
+
+}  // namespace
+
+Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
+    : Parameters(spec, lay_out_parameters(spec), device) {}
+
+Parameters::Parameters(const StageSpec& spec, const ParameterLayout& layout, tensor::Device& device)
+    : model_(spec.model),
+      ops_(device.ops()),
+      divides_gradients_(spec.state.gradients && spec.training),
+      modules_(spec.model, layout) {
+  const bool divides_weights = spec.state.weights;
+  TROUPE_ASSERT(!spec.keep_previous || (!divides_gradients_ && !divides_weights));
+  weight_memory_ = allocate(device, divides_weights ? layout.head_use_begin : layout.size);
+  gathered_memory_ = allocate(device, layout.forward_slots.size + layout.backward_slots.size);
+  if (spec.training) {
+    gradient_memory_ = allocate(device, divides_gradients_ ? layout.kept_size : layout.size);
+    bucket_memory_ = allocate(device, layout.gradient_slots.size);
+    exp_avg_memory_ = allocate(device, layout.moments);
+    exp_avg_sq_memory_ = allocate(device, layout.moments);
+    twin_memory_ = allocate(device, 2 * layout.twin_moments);
+    if (!divides_gradients_) tied_memory_ = allocate(device, layout.tied_size);
+  }
+  if (spec.training && spec.keep_previous) {
+    previous_memory_ = allocate(device, layout.size + 2 * layout.moments);
+    saved_weights_ = view(previous_memory_, 0, {layout.size});
+  }
+  for (const ParameterLayout::Entry& entry : layout.entries) {
+    all_.push_back({.name = entry.info.name,
+                    .offset = entry.offset,
+                    .exp_avg = view(exp_avg_memory_, entry.moments),
+                    .exp_avg_sq = view(exp_avg_sq_memory_, entry.moments),
+                    .twin_exp_avg = view(twin_memory_, entry.twin_moments),
+                    .twin_exp_avg_sq = view(twin_memory_, entry.twin_moments, layout.twin_moments),
+                    .update = update_of(entry.info, spec.decay_all),
+                    .owned = entry.owned,
+                    .owned_by_stage = entry.owned_by_stage,
+                    .whole_shape = entry.info.shape,
+                    .region = entry.region,
+                    .row_cuts = entry.row_cuts,
+                    .slice = spec.state.index,
+                    .twin_slice = spec.state.twin()});
+    splits_.push_back(entry.info.split);
+    bucket_of_.push_back(entry.bucket);
+  }
+  view_whole(spec, layout);
+  view_slots(spec, layout);
+  view_kept(spec, layout);
+  view_buckets(spec, layout);
+  next_ = all_;
+  for (std::size_t i = 0; previous_memory_.data() && i < next_.size(); ++i) {
+    const auto& moments = layout.entries[i].moments;
+    next_[i].exp_avg = view(previous_memory_, moments, layout.size);
+    next_[i].exp_avg_sq = view(previous_memory_, moments, layout.size + layout.moments);
+  }
+}
+
+/// Weights and gradients that are always whole.
+void Parameters::view_whole(const StageSpec& spec, const ParameterLayout& layout) {
+  if (!spec.state.weights) weights_ = view(weight_memory_, 0, {layout.size});
+  if (!divides_gradients_) gradients_ = view(gradient_memory_, 0, {layout.size});
+  if (!divides_gradients_ && layout.tied_size > 0)
+    head_use_ = view(tied_memory_, 0, layout.entries.front().shape);
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    const auto& [offset, shape] = std::pair(layout.entries[i].offset, layout.entries[i].shape);
+    if (weights_) all_[i].weight = view(weight_memory_, offset, shape);
+    if (gradients_) all_[i].gradient = view(gradient_memory_, offset, shape);
+  }
+}
+
+/// Weights and gradients that are whole while their bucket has a slot.
+void Parameters::view_slots(const StageSpec& spec, const ParameterLayout& layout) {
+  const auto in_slot = [&](const Buffer& memory, const BucketSlots& slots, std::size_t bucket,
+                           const ParameterLayout::Entry& entry, std::int64_t skip = 0) {
+    const std::int64_t begin = skip + slots.offset_of(bucket) - layout.buckets[bucket].begin;
+    return view(memory, begin + entry.offset, entry.shape);
+  };
+  const BucketSlots &forward = layout.forward_slots, &backward = layout.backward_slots;
+  const bool gathers_again = !backward.slot_of.empty();
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    const ParameterLayout::Entry& entry = layout.entries[i];
+    const auto bucket = static_cast<std::size_t>(entry.bucket);
+    if (divides_gradients_)
+      all_[i].gradient = in_slot(bucket_memory_, layout.gradient_slots, bucket, entry);
+    if (spec.state.weights) all_[i].weight = in_slot(gathered_memory_, forward, bucket, entry);
+    forward_views_.push_back(all_[i].weight);
+    backward_views_.push_back(gathers_again
+                                  ? in_slot(gathered_memory_, backward, bucket, entry, forward.size)
+                                  : all_[i].weight);
+    gradient_views_.push_back(all_[i].gradient);
+  }
+  if (layout.head_use < 0) return;
+  const auto bucket = static_cast<std::size_t>(layout.head_use);
+  const ParameterLayout::Entry& entry = layout.entries.front();
+  if (divides_gradients_) head_use_ = in_slot(bucket_memory_, layout.gradient_slots, bucket, entry);
+  if (!spec.state.weights) return;
+  forward_head_use_ = in_slot(gathered_memory_, forward, bucket, entry);
+  backward_head_use_ = gathers_again
+                           ? in_slot(gathered_memory_, backward, bucket, entry, forward.size)
+                           : forward_head_use_;
+}
+
+/// The slices that stay.
+void Parameters::view_kept(const StageSpec& spec, const ParameterLayout& layout) {
+  const bool has_twin = spec.state.twin() >= 0;
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    const ParameterLayout::Entry& entry = layout.entries[i];
+    Parameter& parameter = all_[i];
+    const auto place = [&](bool is_divided, const Buffer& memory, const Tensor& whole, bool twin) {
+      if (is_divided) return view(memory, twin ? entry.twin_kept : entry.kept);
+      if (!whole) return Tensor{};
+      return parameter.rows_of(twin ? parameter.twin_slice : parameter.slice, whole);
+    };
+    const bool weights = spec.state.weights, gradients = divides_gradients_;
+    parameter.kept_weight = place(weights, weight_memory_, parameter.weight, false);
+    parameter.kept_gradient = place(gradients, gradient_memory_, parameter.gradient, false);
+    if (!has_twin) continue;
+    parameter.twin_weight = place(weights, weight_memory_, parameter.weight, true);
+    parameter.twin_gradient = place(gradients, gradient_memory_, parameter.gradient, true);
+  }
+}
+
+void Parameters::view_buckets(const StageSpec& spec, const ParameterLayout& layout) {
+  if (!spec.training) return;
+  const bool divides_weights = spec.state.weights;
+  for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
+    const Bucket& range = layout.buckets[b];
+    const ParameterLayout::Kept& kept = layout.kept[b];
+    StateBucket bucket{.range = range, .is_head_use = static_cast<int>(b) == layout.head_use};
+    const auto slices = cut_into_slices(range, layout.pieces, spec.state.count);
+    const auto slice_of = [&](const Buffer& memory, int number) {
+      const Slice& slice = slices[static_cast<std::size_t>(number)];
+      return view(memory, slice.begin, {slice.size()});
+    };
+    const auto in_slot = [&](const Buffer& memory, const BucketSlots& slots,
+                             std::int64_t skip = 0) {
+      return view(memory, skip + slots.offset_of(b), {range.size()});
+    };
+    if (divides_gradients_) {
+      bucket.gradient = in_slot(bucket_memory_, layout.gradient_slots);
+      bucket.gradient_slot = layout.gradient_slots.slot_of[b];
+      bucket.kept_gradient = view(gradient_memory_, kept.offset, {kept.size});
+      if (spec.state.twins && !bucket.is_head_use)
+        bucket.twin_gradient = view(gradient_memory_, kept.twin_offset, {kept.twin_size});
+    } else if (!bucket.is_head_use) {
+      bucket.gradient = view(gradient_memory_, range.begin, {range.size()});
+      bucket.kept_gradient = slice_of(gradient_memory_, spec.state.index);
+      if (spec.state.twins) bucket.twin_gradient = slice_of(gradient_memory_, spec.state.twin());
+    }
+    if (divides_weights) {
+      // The head's use is gathered from the embedding's slices.
+      const auto source = bucket.is_head_use ? static_cast<std::size_t>(bucket_of_.front()) : b;
+      bucket.kept_weights =
+          view(weight_memory_, layout.kept[source].offset, {layout.kept[source].size});
+      bucket.forward_weights = bucket.backward_weights =
+          in_slot(gathered_memory_, layout.forward_slots);
+      bucket.forward_slot = bucket.backward_slot = layout.forward_slots.slot_of[b];
+      if (!layout.backward_slots.slot_of.empty()) {
+        bucket.backward_weights =
+            in_slot(gathered_memory_, layout.backward_slots, layout.forward_slots.size);
+        bucket.backward_slot = layout.backward_slots.slot_of[b];
+      }
+    } else if (!bucket.is_head_use) {
+      bucket.forward_weights = bucket.backward_weights =
+          view(weight_memory_, range.begin, {range.size()});
+      bucket.kept_weights = slice_of(weight_memory_, spec.state.index);
+    }
+    buckets_.push_back(bucket);
+  }
+}
+
+void Parameters::save_weights(tensor::Stream& stream) const {
+  ops_.copy(stream, weights_, saved_weights_);
+}
+
+void Parameters::restore_weights(tensor::Stream& stream) const {
+  ops_.copy(stream, saved_weights_, weights_);
+}
+
+std::int64_t Parameters::give_up_gradients(tensor::Device& device) {
+  std::size_t bytes = 0;
+  for (const tensor::Buffer* memory : gradient_buffers()) bytes += device.give_back(*memory);
+  return static_cast<std::int64_t>(bytes);
+}
+
+void Parameters::bring_back_gradients(tensor::Device& device) {
+  for (const tensor::Buffer* memory : gradient_buffers()) device.bring_back(*memory);
+}
+
+StageMemory Parameters::allocated() const {
+  const auto sum = [](auto&... buffers) {
+    return static_cast<std::int64_t>((std::size_t{0} + ... + buffers.bytes()));
+  };
+  return {.weights = sum(weight_memory_),
+          .gradients = sum(gradient_memory_, tied_memory_),
+          .optimizer = sum(exp_avg_memory_, exp_avg_sq_memory_, twin_memory_, previous_memory_),
+          .gathered = sum(gathered_memory_),
+          .buckets = sum(bucket_memory_)};
+}
+
+void Parameters::swap_moments() {
+  for (std::size_t i = 0; i < all_.size(); ++i) {
+    std::swap(all_[i].exp_avg, next_[i].exp_avg);
+    std::swap(all_[i].exp_avg_sq, next_[i].exp_avg_sq);
+  }
+}
+
+Tensor Parameters::tied_gradient() const {
+  const auto table = modules_.table();
+  if (!model_.tie_word_embeddings || !table || head_use_) return {};
+  const Parameter& matrix = all_[*table];
+  return divides_gradients_ ? matrix.kept_gradient : matrix.gradient;
+}
+
+Tensor Parameters::view_of(const Views& views, Module module, Field field, int layer) const {
+  std::vector<Tensor> joined;
+  for (const int number : modules_.numbers_of(module, field, layer))
+    joined.push_back(views[static_cast<std::size_t>(number)]);
+  return joined.empty() ? Tensor{} : join(joined);
+}
+
+NormParameters Parameters::norm(const Views& views, Module module, int layer) const {
+  return {.weight = view_of(views, module, Field::weight, layer),
+          .bias = view_of(views, module, Field::bias, layer)};
+}
+
+EmbeddingParameters Parameters::embedding(const Views& views) const {
+  return {.table = view_of(views, Module::embedding, Field::weight),
+          .positions = view_of(views, Module::embedding, Field::positions)};
+}
+
+BlockParameters Parameters::block(int layer, const Views& views) const {
+  const auto sublayer = [&](Module norm_module, Module module) -> SublayerParameters {
+    return {.norm = norm(views, norm_module, layer),
+            .in = {view_of(views, module, Field::weight, layer),
+                   view_of(views, module, Field::bias, layer)},
+            .out = {view_of(views, module, Field::out_weight, layer),
+                    view_of(views, module, Field::out_bias, layer)}};
+  };
+  return {.attention = sublayer(Module::attention_norm, Module::attention),
+          .feed_forward = sublayer(Module::feed_forward_norm, Module::feed_forward)};
+}
+
+HeadParameters Parameters::head(const Views& views, const Tensor& head_use) const {
+  return {.norm = norm(views, Module::final_norm),
+          .projection = head_use ? head_use : view_of(views, Module::head, Field::weight),
+          .bias = view_of(views, Module::head, Field::bias)};
+}
+
+HeadParameters Parameters::head_weights(Pass pass) const {
+  return head(weights_of(pass), pass == Pass::forward ? forward_head_use_ : backward_head_use_);
+}
+
+HeadParameters Parameters::head_gradients() const {
+  return head(gradient_views_, head_use_);
+}
+
+void Parameters::add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) const {
+  if (!head_use_) return;
+  const std::size_t embedding = modules_.table().value();
+  const auto number = static_cast<int>(embedding);
+  if (number < parameters.first || number >= parameters.end) return;
+  const Parameter& matrix = all_[embedding];
+  if (divides_gradients_)
+    ops_.accumulate(stream, buckets_.back().kept_gradient,
+                    buckets_[static_cast<std::size_t>(bucket_of_[embedding])].kept_gradient);
+  else
+    ops_.accumulate(stream, head_use_, matrix.gradient);
+}
+
+}  // namespace troupe::stages

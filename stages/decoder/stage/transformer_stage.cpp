@@ -1,0 +1,382 @@
+#include "stages/decoder/stage/transformer_stage.h"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+#include "stages/decoder/chunk/chunk.h"
+#include "stages/decoder/parameters/parameters.h"
+#include "stages/decoder/stage/optimizer.h"
+#include "stages/stage/gradient_pieces.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+
+using tensor::Buffer;
+using tensor::Device;
+using tensor::Tensor;
+
+namespace {
+
+Mode mode_of(const StageSpec& spec) {
+  return spec.training ? Mode::training : Mode::evaluation;
+}
+
+/// What layers run on. `groups`: null if nothing is computed.
+struct Lane {
+  const Streams& streams;
+  const tensor::TensorParallelGroups* groups;
+};
+
+/// `again`: for what backwards compute again.
+Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, const Lane& again) {
+  const auto& [streams, groups] = lane;
+  const bool head = std::ranges::any_of(spec.chunks, &ChunkSpec::head);
+  const auto discards_any = [&](const ChunkSpec& chunk) { return discards(chunk, spec.recompute); };
+  const bool recomputes = spec.training && std::ranges::any_of(spec.chunks, discards_any);
+  const auto& [size, shard, sequence_parallel] = spec.sharding;
+  const LayerSpec layer = {
+      .model = spec.model,
+      .micro = spec.micro,
+      .seq_len = spec.seq_len,
+      .documents = spec.documents,
+      .global_samples = spec.global_tokens / spec.seq_len,
+      .seed = spec.seed,
+      .parallel = {
+          .size = size, .shard = shard, .sequence_parallel = sequence_parallel, .groups = groups}};
+  LayerSpec layer_again = layer;
+  layer_again.parallel.groups = again.groups;
+  return {
+      .embedding = Embedding(layer, device, streams),
+      .block = DecoderBlock(layer, device, streams),
+      .recompute_block =
+          recomputes ? std::make_unique<DecoderBlock>(layer_again, device, again.streams) : nullptr,
+      .head = head ? std::make_unique<HeadLoss>(layer, device, streams) : nullptr,
+      .dropout = LayerDropout(layer),
+      .ops = &device.ops(),
+      .streams = &streams,
+      .sharding = spec.sharding,
+      .recompute = recomputes ? spec.recompute : Recompute{},
+      .parallel = layer.parallel};
+}
+
+std::size_t packed_bytes(const StageSpec& spec, const Layers& layers) {
+  Arena count;
+  lay_out_packed(spec, lay_out_parameters(spec), layers, count);
+  return count.bytes();
+}
+
+std::size_t activation_bytes(const StageSpec& spec, const Layers& layers) {
+  Arena count;
+  lay_out_activations(spec.chunks, layers, mode_of(spec), count);
+  return count.bytes();
+}
+
+class TransformerStage final : public Stage {
+ public:
+  TransformerStage(const StageSpec& spec, Device& device);
+  ~TransformerStage() override {
+    try {
+      streams_.synchronize();  // out of its memory
+    } catch (const Error&) {
+      // The device has failed, and runs nothing more.
+    }
+  }
+
+  int num_chunks() const override { return static_cast<int>(chunks_.size()); }
+  StageMemory allocated() const override;
+  void join(const ShardGroups& groups) override;
+  void set_gate(NodeGate* gate) override {
+    for (Chunk& chunk : chunks_) chunk.set_gate(gate);
+  }
+  tensor::Shape edge_shape() const override {
+    const std::int64_t tokens = spec_.micro * spec_.seq_len;
+    return stages::edge_shape(row_sizes(spec_.documents, tokens, spec_.sharding.size).capacity,
+                              spec_.model.hidden_size, spec_.sharding);
+  }
+  tensor::DType edge_dtype() const override { return spec_.model.dtype; }
+
+  void begin_step() override;
+  std::int64_t give_up_gradients() override;
+  std::span<const NodeEffects> nodes(int chunk, Pass pass) const override {
+    return chunk_at(chunk).nodes(pass);
+  }
+  const tensor::Work* awaited(Pass pass, int chunk, int slot, int node) const override {
+    return chunk_at(chunk).awaited(pass, slot, node);
+  }
+  void forward_node(const ForwardCall& call, int node) override;
+  void backward_node(const BackwardCall& call, int node) override;
+  tensor::Event& ran(int chunk, int slot) override { return chunk_at(chunk).ran(slot); }
+  tensor::Stream& stream_of(Pass pass) const override {
+    return pass == Pass::forward ? streams_.forward() : streams_.backward();
+  }
+  void synchronize() override;
+  double collective_wait_s() const override;
+  double evaluate(int chunk, const Tensor& input, const Tensor& output,
+                  std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
+                  const DocumentRows& documents) override;
+
+  std::span<const Parameter> parameters() const override { return parameters_.all(); }
+  Tensor gradients() const override { return parameters_.gradients(); }
+  Tensor weights() const override { return parameters_.weights(); }
+  std::span<const StateBucket> buckets() const override { return parameters_.buckets(); }
+  void pack(int bucket, Pass pass) override {
+    for (const Chunk& chunk : chunks_) chunk.pack(bucket, pass);
+  }
+  Tensor tied_gradient() const override { return parameters_.tied_gradient(); }
+  void add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) override {
+    parameters_.add_tied_uses(stream, parameters);
+  }
+  std::unique_ptr<tensor::Work> sum_over_shards(tensor::Stream& stream,
+                                                const ParameterRange& parameters,
+                                                Sharers sharers) override;
+  void squared_norms(std::span<double> out) const override;
+  void apply(const tensor::AdamWStep& step) override;
+  void step_back() override;
+  bool has_previous() const override { return has_previous_; }
+  void weights_changed() override;
+
+ private:
+  const Chunk& chunk_at(int chunk) const;
+  Chunk& chunk_at(int chunk);
+  void pack_if_stale();
+  void update_twin(const Parameter& parameter, const tensor::AdamWStep& step);
+
+  const StageSpec spec_;
+  tensor::TensorParallelGroups groups_, groups_again_;
+  tensor::ProcessGroup *gradient_group_ = nullptr, *kv_head_group_ = nullptr;
+  std::vector<Tensor> shared_gradients_;  // scratch memory of sum_over_shards()
+  tensor::Ops& ops_;
+  const Streams streams_, streams_again_;
+  const Layers layers_;
+  Parameters parameters_;
+  const Buffer packed_memory_;
+  const Buffer activation_memory_;
+  const Buffer loss_;  ///< pinned: of an evaluation, a float64
+  const GradientSquares squares_;
+  std::deque<Chunk> chunks_;
+  /// By parameter: what apply() writes beside its weight, instead of packing; empty if the device
+  /// must pack.
+  std::vector<Tensor> packed_copies_;
+  bool packed_is_stale_ = true;
+  bool has_previous_ = false;
+  std::int64_t given_up_bytes_ = 0;  ///< of gradients, until the next step
+};
+
+TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
+    : spec_(spec),
+      ops_(device.ops()),
+      streams_(device),
+      streams_again_(streams_.within_backward()),
+      layers_(make_layers(spec, device, {streams_, &groups_}, {streams_again_, &groups_again_})),
+      parameters_(spec, device),
+      packed_memory_(device.allocate(packed_bytes(spec, layers_), tensor::MemoryKind::device)),
+      activation_memory_(
+          device.allocate(activation_bytes(spec, layers_), tensor::MemoryKind::device)),
+      loss_(device.allocate(sizeof(double), tensor::MemoryKind::pinned)),
+      squares_(parameters_.all(), device) {
+  Arena packed_arena(packed_memory_.data());
+  Arena activation_arena(activation_memory_.data());
+  const auto packed = lay_out_packed(spec_, lay_out_parameters(spec_), layers_, packed_arena);
+  auto activations = lay_out_activations(spec_.chunks, layers_, mode_of(spec_), activation_arena);
+  for (std::size_t c = 0; c < spec_.chunks.size(); ++c) {
+    chunks_.emplace_back(spec_.chunks[c], layers_, parameters_, packed[c],
+                         std::move(activations[c]));
+  }
+  std::vector<PackedCopy> matrices;
+  for (const Chunk& chunk : chunks_) chunk.add_packed_copies(matrices);
+  // Weights that others update are packed when they have come.
+  if (spec_.state.count == 1) packed_copies_ = copies_of(parameters_.all(), matrices);
+}
+
+const Chunk& TransformerStage::chunk_at(int chunk) const {
+  TROUPE_ASSERT(chunk >= 0 && chunk < num_chunks());
+  return chunks_[static_cast<std::size_t>(chunk)];
+}
+Chunk& TransformerStage::chunk_at(int chunk) {
+  return const_cast<Chunk&>(std::as_const(*this).chunk_at(chunk));
+}
+
+StageMemory TransformerStage::allocated() const {
+  StageMemory memory = parameters_.allocated();
+  memory.activations =
+      squares_.allocated() + static_cast<std::int64_t>(activation_memory_.bytes() + loss_.bytes());
+  memory.packed = static_cast<std::int64_t>(packed_memory_.bytes());
+  return memory;
+}
+
+void TransformerStage::join(const ShardGroups& groups) {
+  for (Chunk& chunk : chunks_) chunk.forget_collectives();
+  groups_ = {.forward = groups.forward, .backward = groups.backward};
+  groups_again_ = {.forward = groups.backward, .backward = groups.backward};
+  gradient_group_ = groups.gradients;
+  kv_head_group_ = groups.kv_head;
+}
+
+/// Packs weights that have changed. They change only while no node reads the packed ones. Divided
+/// weights are packed when they have been gathered.
+void TransformerStage::pack_if_stale() {
+  if (!packed_is_stale_ || spec_.state.weights) return;
+  for (const Chunk& chunk : chunks_) chunk.pack();
+  packed_is_stale_ = false;
+}
+
+void TransformerStage::begin_step() {
+  if (std::exchange(given_up_bytes_, 0) > 0)
+    parameters_.bring_back_gradients(streams_.backward().device());
+  for (Chunk& chunk : chunks_) chunk.begin_step();
+  pack_if_stale();
+  streams_.forward_waits();
+}
+
+std::int64_t TransformerStage::give_up_gradients() {
+  if (given_up_bytes_ > 0) return given_up_bytes_;
+  streams_.synchronize();
+  given_up_bytes_ = parameters_.give_up_gradients(streams_.backward().device());
+  return given_up_bytes_;
+}
+
+void TransformerStage::forward_node(const ForwardCall& call, int node) {
+  const std::int64_t targets = call.step_targets > 0 ? call.step_targets : spec_.global_tokens;
+  const float loss_scale = static_cast<float>(1.0 / static_cast<double>(targets));
+  chunk_at(call.chunk).forward_node(call, node, loss_scale);
+}
+
+void TransformerStage::backward_node(const BackwardCall& call, int node) {
+  chunk_at(call.chunk).backward_node(call, node);
+}
+
+double TransformerStage::evaluate(int chunk, const Tensor& input, const Tensor& output,
+                                  std::span<const std::int32_t> ids,
+                                  std::span<const std::int32_t> targets,
+                                  const DocumentRows& documents) {
+  const Tensor loss = loss_.view(tensor::DType::f64, {1});
+  *loss.as<double>() = 0;
+  pack_if_stale();
+  streams_.forward_waits();
+  chunk_at(chunk).evaluate({.input = input,
+                            .output = output,
+                            .ids = ids,
+                            .targets = targets,
+                            .documents = documents,
+                            .loss = loss});
+  streams_.synchronize();
+  return *loss.as<double>();
+}
+
+void TransformerStage::synchronize() {
+  if (spec_.training && !spec_.state.gradients)
+    for (Chunk& chunk : chunks_) chunk.complete_gradients();
+  streams_.synchronize();
+}
+
+double TransformerStage::collective_wait_s() const {
+  double seconds = 0;
+  for (const Chunk& chunk : chunks_) seconds += chunk.collective_wait_s();
+  return seconds;
+}
+
+std::unique_ptr<tensor::Work> TransformerStage::sum_over_shards(tensor::Stream& stream,
+                                                                const ParameterRange& parameters,
+                                                                Sharers sharers) {
+  const bool by_head = sharers == Sharers::kv_head;
+  tensor::ProcessGroup* const group = by_head ? kv_head_group_ : gradient_group_;
+  if (!group) return nullptr;
+  const Split split = by_head ? Split::kv_rows : Split::none;
+  shared_gradients_.clear();
+  for (int i = parameters.first; i < parameters.end; ++i)
+    if (parameters_.split_of(i) == split)
+      shared_gradients_.push_back(parameters_.all()[static_cast<std::size_t>(i)].gradient);
+  if (shared_gradients_.empty()) return nullptr;
+  return group->all_reduce_many(stream, shared_gradients_);
+}
+
+void TransformerStage::squared_norms(std::span<double> out) const {
+  squares_.sum(streams_.backward(),
+               {.first = 0, .end = static_cast<int>(squares_.pieces().size())});
+  streams_.backward().synchronize();
+  squares_.add_up(out);
+}
+
+void TransformerStage::apply(const tensor::AdamWStep& step) {
+  if (spec_.keep_previous) parameters_.save_weights(streams_.backward());
+  const auto now = parameters_.all(), next = parameters_.next();
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const Parameter& parameter = now[i];
+    if (parameter.update.frozen) continue;
+    const tensor::AdamWStep own_step = step_of(parameter.update, step);
+    const Tensor& weight = parameter.kept_weight;
+    if (weight.num_elements() > 0)
+      ops_.adamw(streams_.backward(), own_step, parameter.kept_gradient, weight, parameter.exp_avg,
+                 parameter.exp_avg_sq, weight, next[i].exp_avg, next[i].exp_avg_sq,
+                 packed_copies_.empty() ? Tensor{} : packed_copies_[i]);
+    if (parameter.twin_slice >= 0) update_twin(parameter, own_step);
+  }
+  streams_.synchronize();
+  if (spec_.keep_previous) parameters_.swap_moments();
+  has_previous_ = spec_.keep_previous;
+  packed_is_stale_ = packed_copies_.empty();
+}
+
+/// Updates the slice that is kept for another replica.
+void TransformerStage::update_twin(const Parameter& parameter, const tensor::AdamWStep& step) {
+  const Tensor& weight = parameter.twin_weight;
+  if (weight.num_elements() == 0) return;
+  ops_.adamw(streams_.backward(), step, parameter.twin_gradient, weight, parameter.twin_exp_avg,
+             parameter.twin_exp_avg_sq, weight, parameter.twin_exp_avg, parameter.twin_exp_avg_sq,
+             {});
+}
+
+void TransformerStage::step_back() {
+  TROUPE_ASSERT(has_previous_);
+  streams_.synchronize();
+  parameters_.restore_weights(streams_.backward());
+  streams_.synchronize();
+  parameters_.swap_moments();
+  weights_changed();
+}
+
+void TransformerStage::weights_changed() {
+  packed_is_stale_ = true;
+  has_previous_ = false;
+}
+
+}  // namespace
+
+void plan_state(const StageSpec& spec, const ParameterLayout& layout, StageMemory& memory) {
+  const auto bytes_of = [](std::int64_t elements) {
+    return elements * static_cast<std::int64_t>(sizeof(float));
+  };
+  const StateSharding& state = spec.state;
+  memory.weights = bytes_of(state.weights ? layout.head_use_begin : layout.size);
+  memory.gathered = bytes_of(layout.forward_slots.size + layout.backward_slots.size);
+  if (!spec.training) return;
+  memory.gradients = bytes_of(state.gradients ? layout.kept_size : layout.size + layout.tied_size);
+  memory.buckets = bytes_of(layout.gradient_slots.size);
+  const std::int64_t previous = spec.keep_previous ? layout.size + 2 * layout.moments : 0;
+  memory.optimizer = bytes_of(2 * layout.moments + 2 * layout.twin_moments + previous);
+}
+
+StageMemory plan_memory(const StageSpec& spec, Device& device) {
+  const Streams streams(device);
+  const Layers layers = make_layers(spec, device, {streams, nullptr}, {streams, nullptr});
+  StageMemory memory;
+  const ParameterLayout layout = lay_out_parameters(spec);
+  plan_state(spec, layout, memory);
+  memory.activations = static_cast<std::int64_t>(activation_bytes(spec, layers) + sizeof(double)) +
+                       (spec.training ? GradientSquares::bytes(layout.pieces.size()) : 0);
+  memory.packed = static_cast<std::int64_t>(packed_bytes(spec, layers));
+  return memory;
+}
+
+std::unique_ptr<Stage> make_transformer_stage(const StageSpec& spec, Device& device) {
+  TROUPE_ASSERT(check_model(spec.model).empty());
+  TROUPE_ASSERT(!(spec.training && spec.model.value_head));
+  TROUPE_ASSERT(!traits_of(spec.model.kind).learns_positions ||
+                spec.seq_len <= spec.model.max_position_embeddings);
+  TROUPE_ASSERT(!spec.chunks.empty() && spec.micro >= 1 && spec.seq_len >= 1);
+  for (const ChunkSpec& chunk : spec.chunks) TROUPE_ASSERT(chunk.first_layer <= chunk.end_layer);
+  return std::make_unique<TransformerStage>(spec, device);
+}
+
+}  // namespace troupe::stages

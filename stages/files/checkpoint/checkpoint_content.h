@@ -1,0 +1,46 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/files/safetensors/model_tensors.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+
+/// A directory that holds a model, opened and checked: headers, names and shapes, no tensor's
+/// bytes. Move-only, as the maps point into the files.
+struct CheckpointContent {
+  CheckpointContent() = default;
+  CheckpointContent(CheckpointContent&&) = default;
+  CheckpointContent& operator=(CheckpointContent&&) = default;
+
+  CheckpointInfo info;
+  std::string tokenizer;  ///< for Tokenizer::open
+  std::vector<SafetensorsFile> weights_files, optimizer_files;
+  TensorMap weights;    ///< by canonical names
+  TensorMap optimizer;  ///< empty: there is no state of an optimizer
+  std::vector<std::string>
+      left_out;  ///< tensors of the weights' files that the model does not need
+};
+
+/// Runs `body` and names this directory in its errors.
+template <typename Body>
+auto about(const std::filesystem::path& dir, Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("checkpoint {}: {}", dir.string(), error.what()));
+  }
+}
+
+/// Opens a checkpoint (state.json, the files it lists, config.json) or a Hugging Face directory
+/// (config.json and the weights). The latter computes in float32, and its samples are as long as
+/// sequences may be, at most 2048 tokens. Throws Error{data} that names the file and what is wrong.
+CheckpointContent open_content(const std::filesystem::path& dir);
+
+}  // namespace troupe::stages

@@ -1,0 +1,186 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint_content.h"
+#include "stages/files/checkpoint/checkpoint_state.h"
+#include "stages/files/hugging_face/side_files.h"
+#include "stages/files/safetensors/stored_tensor.h"
+#include "tensor/error.h"
+#include "tensor/host_copies.h"
+
+namespace troupe::stages {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Fills `out`, which holds this region of the parameter, from the file's tensor of this name.
+void read_tensor(const TensorMap& tensors, const std::string& name, const ParameterInfo& info,
+                 const tensor::Region& region, const tensor::Tensor& out,
+                 tensor::HostCopies& copies) {
+  const auto& [file, entry] = find_tensor(tensors, name, stored_tensor(info).shape);
+  const std::int64_t elements = region.num_elements();
+  if (elements == 0) return;
+  TROUPE_ASSERT(out.data != nullptr && out.dtype == tensor::DType::f32);
+  TROUPE_ASSERT(out.num_elements() >= elements);
+  copies.fill({out.data, out.dtype, {elements}}, [&](const tensor::Tensor& host) {
+    file->read_floats(*entry, stored_region(info, region),
+                      {host.as<float>(), static_cast<std::size_t>(elements)}, stored_order(info));
+  });
+}
+
+/// The checkpoint's parameter that a stage's is to be filled from. Throws Error{data} if the model
+/// has none of this name and shape.
+const ParameterInfo& info_of(const std::map<std::string, ParameterInfo>& infos,
+                             const Parameter& parameter) {
+  const auto found = infos.find(parameter.name);
+  if (found == infos.end())
+    throw Error(ErrorKind::data, fmt::format("parameter {} is missing", parameter.name));
+  const tensor::Shape &has = found->second.shape, &wanted = parameter.whole_shape;
+  if (has != wanted)
+    throw Error(ErrorKind::data,
+                fmt::format("parameter {} is [{}], expected [{}]", parameter.name,
+                            fmt::join(has.dims(), ", "), fmt::join(wanted.dims(), ", ")));
+  return found->second;
+}
+
+/// Bytes of a region of a parameter, as they are in memory.
+std::uint64_t bytes_of(const tensor::Region& region) {
+  return static_cast<std::uint64_t>(region.num_elements()) * sizeof(float);
+}
+
+/// Bytes of the weights that are kept of these parameters.
+std::uint64_t bytes_of(std::span<const Parameter> parameters) {
+  std::uint64_t bytes = 0;
+  for (const Parameter& parameter : parameters) {
+    bytes += bytes_of(parameter.region_of(parameter.slice));
+    if (parameter.twin_slice >= 0) bytes += bytes_of(parameter.region_of(parameter.twin_slice));
+  }
+  return bytes;
+}
+
+class OpenCheckpoint final : public CheckpointReader {
+ public:
+  OpenCheckpoint(fs::path dir, CheckpointContent content)
+      : dir_(std::move(dir)), content_(std::move(content)) {}
+
+  const CheckpointInfo& info() const override { return content_.info; }
+  std::string tokenizer() const override { return content_.tokenizer; }
+  ModelSource source() const override {
+    return about(dir_, [this] { return read_source(dir_); });
+  }
+  void check_model(const ModelConfig& model) const override;
+
+  void verify(const Progress& progress) const override {
+    std::uint64_t total = 0;
+    for (const auto* files : {&content_.weights_files, &content_.optimizer_files})
+      for (const SafetensorsFile& file : *files) total += file.bytes_with_sums();
+    ProgressSum verified(progress, total);
+    about(dir_, [&] {
+      for (const auto* files : {&content_.weights_files, &content_.optimizer_files})
+        for (const SafetensorsFile& file : *files) file.verify(verified);
+    });
+  }
+
+  void load(Stage& stage, bool weights_only, const Progress& progress) const override {
+    const auto infos = parameters_by_name(content_.info.model);
+    const bool without_state = weights_only || content_.optimizer.empty();
+    ProgressSum loaded(progress, bytes_of(stage.parameters()) * (without_state ? 1 : 3));
+    tensor::HostCopies copies(stage.stream_of(Pass::forward).device());
+    about(dir_, [&] {
+      for (const Parameter& parameter : stage.parameters()) {
+        const ParameterInfo& info = info_of(infos, parameter);
+        const std::string& name = info.stored.tensor;
+        const auto read_slice = [&](int slice, const tensor::Tensor& weight,
+                                    const tensor::Tensor& exp_avg,
+                                    const tensor::Tensor& exp_avg_sq) {
+          const tensor::Region kept = parameter.region_of(slice);
+          read_tensor(content_.weights, name, info, kept, weight, copies);
+          loaded.add(bytes_of(kept));
+          if (without_state) return;
+          if (!parameter.update.frozen) {
+            read_tensor(content_.optimizer, exp_avg_name(name), info, kept, exp_avg, copies);
+            read_tensor(content_.optimizer, exp_avg_sq_name(name), info, kept, exp_avg_sq, copies);
+          }
+          loaded.add(2 * bytes_of(kept));
+        };
+        read_slice(parameter.slice, parameter.kept_weight, parameter.exp_avg, parameter.exp_avg_sq);
+        if (parameter.twin_slice >= 0)
+          read_slice(parameter.twin_slice, parameter.twin_weight, parameter.twin_exp_avg,
+                     parameter.twin_exp_avg_sq);
+      }
+    });
+    copies.synchronize();
+    stage.weights_changed();
+  }
+
+  void load_weights(std::span<const Parameter> parameters, tensor::Device& device,
+                    const Progress& progress) const override {
+    ProgressSum loaded(progress, bytes_of(parameters));
+    const auto infos = parameters_by_name(content_.info.model);
+    tensor::HostCopies copies(device);
+    about(dir_, [&] {
+      for (const Parameter& parameter : parameters) {
+        const ParameterInfo& info = info_of(infos, parameter);
+        read_tensor(content_.weights, info.stored.tensor, info, parameter.region, parameter.weight,
+                    copies);
+        loaded.add(bytes_of(parameter.region));
+      }
+    });
+    copies.synchronize();
+  }
+
+ private:
+  fs::path dir_;
+  CheckpointContent content_;
+};
+
+/// Calls compare(field, saved, wanted) for the fields that both have.
+template <typename Compare>
+void compare_rotary(const tensor::Rotary& own, const tensor::Rotary& wanted,
+                    const Compare& compare) {
+  compare("rope_type", std::string_view(name_of(own.type)), std::string_view(name_of(wanted.type)));
+  compare("rope_theta", own.theta, wanted.theta);
+  for (const auto& [name, member] : tensor::kRotaryNumbers)
+    if (reads(own.type, name)) compare("rope_" + std::string(name), own.*member, wanted.*member);
+  if (reads(own.type, "original_max_position_embeddings"))
+    compare("rope_original_max_position_embeddings", own.original_max_position_embeddings,
+            wanted.original_max_position_embeddings);
+  if (reads(own.type, "truncate")) compare("rope_truncate", own.truncate, wanted.truncate);
+}
+
+void OpenCheckpoint::check_model(const ModelConfig& model) const {
+  const ModelConfig& own = content_.info.model;
+  const auto compare = [this](const std::string& field, const auto& saved, const auto& wanted) {
+    if (saved != wanted)
+      throw Error(ErrorKind::data, fmt::format("checkpoint {}: its {} is {}, the manifest's is {}",
+                                               dir_.string(), field, saved, wanted));
+  };
+  compare("kind", std::string_view(name_of(own.kind)), std::string_view(name_of(model.kind)));
+  compare("hidden_size", own.hidden_size, model.hidden_size);
+  compare("intermediate_size", own.intermediate_size, model.intermediate_size);
+  compare("num_hidden_layers", own.num_hidden_layers, model.num_hidden_layers);
+  compare("num_attention_heads", own.num_attention_heads, model.num_attention_heads);
+  compare("num_key_value_heads", own.num_key_value_heads, model.num_key_value_heads);
+  compare("head_dim", own.head_dim, model.head_dim);
+  compare("vocab_size", own.vocab_size, model.vocab_size);
+  compare("value_head", own.value_head, model.value_head);
+  compare("tie_word_embeddings", own.tie_word_embeddings, model.tie_word_embeddings);
+  if (model.kind == ModelKind::gpt2) {
+    compare("layer_norm_epsilon", own.layer_norm_epsilon, model.layer_norm_epsilon);
+    compare("max_position_embeddings", own.max_position_embeddings, model.max_position_embeddings);
+  } else {
+    compare("rms_norm_eps", own.rms_norm_eps, model.rms_norm_eps);
+    compare("attention_bias", own.attention_bias, model.attention_bias);
+    compare("mlp_bias", own.mlp_bias, model.mlp_bias);
+    compare_rotary(own.rotary, model.rotary, compare);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<CheckpointReader> CheckpointReader::open(const fs::path& dir) {
+  return std::make_unique<OpenCheckpoint>(dir, open_content(dir));
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,142 @@
+#include "stages/files/checkpoint/checkpoint_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "stages/files/safetensors/json_file.h"
+#include "stages/files/safetensors/stored_tensor.h"
+#include "stages/storage/mapped_file.h"
+#include "stages/storage/output_file.h"
+#include "stages/storage/xxh64.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+using nlohmann::json;
+
+constexpr const char* kFormat = "troupe-checkpoint";
+constexpr std::int64_t kVersion = 1;
+constexpr std::array kComputeDTypes = {tensor::DType::f32, tensor::DType::bf16};
+
+tensor::DType compute_dtype(const std::string& name, const std::filesystem::path& path) {
+  for (const tensor::DType dtype : kComputeDTypes)
+    if (tensor::name_of(dtype) == name) return dtype;
+  throw Error(ErrorKind::data,
+              fmt::format("{}: dtype is {}, expected float32 or bfloat16", path.string(), name));
+}
+
+std::map<std::string, FileRecord> parse_files(const json& state,
+                                              const std::filesystem::path& path) {
+  const auto files = state.find("files");
+  if (files == state.end() || !files->is_object())
+    throw Error(ErrorKind::data, fmt::format("{}: \"files\" is no object", path.string()));
+  std::map<std::string, FileRecord> records;
+  for (const auto& [name, record] : files->items()) {
+    if (!is_plain_name(name) || !record.is_object())
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: \"files\" has an entry {} that is no file of a checkpoint",
+                              path.string(), json(name).dump()));
+    records[name] = {.size = static_cast<std::uint64_t>(get_integer(record, "size", path)),
+                     .sum = get_string(record, "xxh64", path)};
+  }
+  return records;
+}
+
+std::optional<Training> parse_training(const json& state, const std::filesystem::path& path) {
+  const auto training = state.find("training");
+  if (training == state.end()) return std::nullopt;
+  if (!training->is_object())
+    throw Error(ErrorKind::data, fmt::format("{}: \"training\" is no object", path.string()));
+  Training out{.seed = static_cast<std::uint64_t>(get_integer(*training, "seed", path)),
+               .digest = get_string(*training, "digest", path),
+               .shuffle = get_bool(*training, "shuffle", path),
+               .global = get_integer(*training, "global", path),
+               .lr = get_number(*training, "lr", path)};
+  // Older versions joined the samples of every run, and trained on all of them.
+  if (training->contains("documents")) out.documents = get_string(*training, "documents", path);
+  if (training->contains("loss_on")) out.loss_on = get_string(*training, "loss_on", path);
+  return out;
+}
+
+/// A group for each tensor that is named as frozen; none if none is.
+std::vector<ParameterGroup> parse_frozen(const json& state, const std::filesystem::path& path) {
+  std::vector<ParameterGroup> groups;
+  const auto frozen = state.find("frozen");
+  if (frozen == state.end()) return groups;
+  if (!frozen->is_array() ||
+      !std::ranges::all_of(*frozen, [](const json& name) { return name.is_string(); }))
+    throw Error(ErrorKind::data, fmt::format("{}: \"frozen\" is no list of names", path.string()));
+  for (const json& name : *frozen)
+    groups.push_back({.match = name.get<std::string>(), .update = {.frozen = true}});
+  return groups;
+}
+
+}  // namespace
+
+FileRecord record_of(const std::filesystem::path& path) {
+  if (is_safetensors(path)) return record_of(SafetensorsFile::open(path));
+  const MappedFile file = MappedFile::open(path);
+  return {.size = file.bytes().size(), .sum = to_hex(xxh64(file.bytes()))};
+}
+
+FileRecord record_of(const SafetensorsFile& file) {
+  return {.size = file.size(), .sum = to_hex(file.header_sum())};
+}
+
+void write_checkpoint_state(const std::filesystem::path& dir, const CheckpointState& state) {
+  json files = json::object();
+  for (const auto& [name, record] : state.files)
+    files[name] = {{"size", record.size}, {"xxh64", record.sum}};
+  json content = {
+      {"format", kFormat},
+      {"version", kVersion},
+      {"step", state.info.step},
+      {"next_sample", state.info.next_sample},
+      {"seq_len", state.info.seq_len},
+      {"dtype", tensor::name_of(state.info.model.dtype)},
+      {"tokenizer", state.info.tokenizer},
+      {"files", files},
+  };
+  for (const StoredTensor& tensor : stored_tensors(state.info.model))
+    if (tensor.frozen) content["frozen"].push_back(tensor.name);
+  if (const auto& training = state.info.training)
+    content["training"] = {{"seed", training->seed},
+                           {"digest", training->digest},
+                           {"shuffle", training->shuffle},
+                           {"documents", training->documents},
+                           {"loss_on", training->loss_on},
+                           {"global", training->global},
+                           {"lr", training->lr}};
+  write_whole_file(dir / kStateFile, content.dump(2) + '\n');
+}
+
+CheckpointState read_checkpoint_state(const std::filesystem::path& dir) {
+  const std::filesystem::path path = dir / kStateFile;
+  const json content = read_json_file(path);
+  if (const std::string format = get_string(content, "format", path); format != kFormat)
+    throw Error(ErrorKind::data,
+                fmt::format("{}: format is {}, expected {}", path.string(), format, kFormat));
+  if (const std::int64_t version = get_integer(content, "version", path); version != kVersion)
+    throw Error(ErrorKind::data, fmt::format("{}: version {}, this program reads version {}",
+                                             path.string(), version, kVersion));
+  CheckpointState state;
+  state.info.step = get_integer(content, "step", path);
+  state.info.next_sample = get_integer(content, "next_sample", path);
+  state.info.seq_len = get_integer(content, "seq_len", path);
+  state.info.tokenizer = get_string(content, "tokenizer", path);
+  state.info.model.dtype = compute_dtype(get_string(content, "dtype", path), path);
+  state.info.model.groups = parse_frozen(content, path);
+  state.info.training = parse_training(content, path);
+  state.files = parse_files(content, path);
+  if (state.info.step < 0 || state.info.next_sample < 0 || state.info.seq_len < 1)
+    throw Error(
+        ErrorKind::data,
+        fmt::format("{}: step {}, next_sample {} or seq_len {} is out of range", path.string(),
+                    state.info.step, state.info.next_sample, state.info.seq_len));
+  return state;
+}
+
+}  // namespace troupe::stages

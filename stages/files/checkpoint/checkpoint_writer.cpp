@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/files/checkpoint/checkpoint_dirs.h"
+#include "stages/files/checkpoint/checkpoint_state.h"
+#include "stages/files/checkpoint/room.h"
+#include "stages/files/hugging_face/hf_config.h"
+#include "stages/files/hugging_face/weight_files.h"
+#include "stages/files/safetensors/model_tensors.h"
+#include "stages/files/safetensors/safetensors.h"
+#include "stages/storage/input_file.h"
+#include "stages/storage/output_file.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+namespace fs = std::filesystem;
+
+void refuse_if_stopped(const std::stop_token& stop) {
+  if (stop.stop_requested()) throw Error(ErrorKind::retry, "stopped half way");
+}
+
+/// Opens the parts' files, checks that they hold the whole model, and writes their indexes. Returns
+/// the records of all these files.
+std::map<std::string, FileRecord> index_parts(const fs::path& dir, const ModelConfig& model,
+                                              int num_parts, const std::stop_token& stop) {
+  std::map<std::string, FileRecord> records;
+  std::vector<SafetensorsFile> weights, optimizer;
+  const auto open = [&](const std::string& name, std::vector<SafetensorsFile>& files) {
+    refuse_if_stopped(stop);
+    files.push_back(SafetensorsFile::open(dir / name));
+    records[name] = record_of(files.back());
+  };
+  for (int part = 0; part < num_parts; ++part) {
+    open(weights_file(part, num_parts), weights);
+    open(optimizer_file(part, num_parts), optimizer);
+  }
+  const TensorMap weight_map = map_tensors(weights), optimizer_map = map_tensors(optimizer);
+  check_weights(weight_map, model);
+  check_optimizer(optimizer_map, model);
+  check_sums(weight_map);
+  check_sums(optimizer_map);
+  write_index(dir / kWeightsIndexFile, weight_map);
+  write_index(dir / kOptimizerIndexFile, optimizer_map);
+  for (const char* name : {kWeightsIndexFile, kOptimizerIndexFile})
+    records[name] = record_of(dir / name);
+  return records;
+}
+
+/// Removes files that an attempt with other parts has left there.
+void remove_others(const fs::path& dir, const std::map<std::string, FileRecord>& files) {
+  std::error_code code;
+  for (fs::directory_iterator entry(dir, code), end; !code && entry != end; entry.increment(code))
+    if (!files.contains(entry->path().filename().string())) fs::remove_all(entry->path(), code);
+  if (code)
+    throw Error(ErrorKind::internal,
+                fmt::format("checkpoint {}: cannot clear: {}", dir.string(), code.message()));
+}
+
+/// Writes what the ranks have not, state.json last.
+void write_rest(const fs::path& dir, const CheckpointInfo& info, int num_parts,
+                const ModelSource& source, const std::stop_token& stop) {
+  CheckpointState state{.info = info, .files = index_parts(dir, info.model, num_parts, stop)};
+  const auto add = [&](const std::string& name, const std::string& content) {
+    write_whole_file(dir / name, content);
+    state.files[name] = record_of(dir / name);
+  };
+  add(kConfigFile, source.config.empty() ? to_hf_config(info.model)
+                                         : trained_hf_config(source.config, info.model));
+  for (const auto& [name, content] : source.files) add(name, content);
+  remove_others(dir, state.files);
+  refuse_if_stopped(stop);
+  write_checkpoint_state(dir, state);
+}
+
+}  // namespace
+
+CheckpointNotes finish_checkpoint(const fs::path& dir, const CheckpointInfo& info, int num_parts,
+                                  const ModelSource& source, const std::stop_token& stop) {
+  const fs::path checkpoints = dir.parent_path();
+  CheckpointNotes notes{.removed = noted_as_removed(dir), .set_aside = {}};
+  const auto removed = write_with_room(checkpoints, [&] {
+    write_rest(dir, info, num_parts, source, stop);
+    sync_directory(dir);
+    note_newest(checkpoints, info.step);
+  });
+  notes.removed.insert(notes.removed.end(), removed.begin(), removed.end());
+  const fs::path target = checkpoints / step_name(info.step);
+  notes.set_aside = set_aside_checkpoint(target);
+  std::error_code code;
+  fs::rename(dir, target, code);
+  if (code)
+    throw Error(ErrorKind::internal, fmt::format("{}: cannot rename to {}: {}", dir.string(),
+                                                 target.string(), code.message()));
+  sync_directory(checkpoints);
+  return notes;
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,168 @@
+#include "stages/files/hugging_face/config_fields.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "stages/files/safetensors/json_file.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+using nlohmann::json;
+
+/// A field of decoders that Troupe does not have, and the value, besides null, with which it
+/// changes nothing.
+struct Unsupported {
+  const char* field;
+  const char* neutral;
+};
+constexpr std::array kUnsupported{
+    Unsupported{"quantization_config", "null"},
+    Unsupported{"sliding_window", "null"},
+    Unsupported{"use_sliding_window", "false"},
+    Unsupported{"attention_chunk_size", "null"},
+    Unsupported{"final_logit_softcapping", "null"},
+    Unsupported{"attn_logit_softcapping", "null"},
+    Unsupported{"partial_rotary_factor", "1"},
+    Unsupported{"rotary_pct", "1"},
+    Unsupported{"rotary_dim", "null"},
+    Unsupported{"no_rope_layers", "[]"},
+    Unsupported{"alibi", "false"},
+    Unsupported{"use_qk_norm", "false"},
+    Unsupported{"qk_layernorm", "false"},
+    Unsupported{"clip_qkv", "null"},
+    Unsupported{"query_pre_attn_scalar", "null"},
+    Unsupported{"attention_multiplier", "null"},
+    Unsupported{"embedding_multiplier", "1"},
+    Unsupported{"residual_multiplier", "1"},
+    Unsupported{"logits_scaling", "1"},
+    Unsupported{"logit_scale", "1"},
+    Unsupported{"num_local_experts", "0"},
+    Unsupported{"num_experts", "0"},
+    Unsupported{"parallel_attn", "false"},
+    Unsupported{"use_parallel_residual", "false"},
+    Unsupported{"scale_attn_weights", "true"},
+    Unsupported{"scale_attn_by_inverse_layer_idx", "false"},
+    Unsupported{"add_cross_attention", "false"},
+    Unsupported{"is_encoder_decoder", "false"},
+};
+
+/// Fields about text, files, other outputs and how a computation is arranged.
+constexpr std::array<std::string_view, 48> kSilent{"_name_or_path",
+                                                   "architectures",
+                                                   "auto_map",
+                                                   "bad_words_ids",
+                                                   "begin_suppress_tokens",
+                                                   "bos_token_id",
+                                                   "chunk_size_feed_forward",
+                                                   "decoder_start_token_id",
+                                                   "do_sample",
+                                                   "dtype",
+                                                   "eos_token_id",
+                                                   "finetuning_task",
+                                                   "forced_bos_token_id",
+                                                   "forced_eos_token_id",
+                                                   "id2label",
+                                                   "is_decoder",
+                                                   "label2id",
+                                                   "max_length",
+                                                   "max_sequence_length",
+                                                   "model_type",
+                                                   "n_ctx",
+                                                   "num_labels",
+                                                   "output_attentions",
+                                                   "output_hidden_states",
+                                                   "pad_token_id",
+                                                   "prefix",
+                                                   "pretraining_tp",
+                                                   "problem_type",
+                                                   "reorder_and_upcast_attn",
+                                                   "repetition_penalty",
+                                                   "return_dict",
+                                                   "summary_activation",
+                                                   "summary_first_dropout",
+                                                   "summary_proj_to_labels",
+                                                   "summary_type",
+                                                   "summary_use_proj",
+                                                   "suppress_tokens",
+                                                   "task_specific_params",
+                                                   "temperature",
+                                                   "tie_encoder_decoder",
+                                                   "tokenizer_class",
+                                                   "top_k",
+                                                   "top_p",
+                                                   "torch_dtype",
+                                                   "torchscript",
+                                                   "transformers_version",
+                                                   "unsloth_version",
+                                                   "use_cache"};
+
+bool is_neutral(const json& value, const char* neutral) {
+  return value.is_null() || value == json::parse(neutral);
+}
+
+}  // namespace
+
+std::int64_t ConfigFields::integer(const std::string& name, std::int64_t fallback) {
+  asked_.insert(name);
+  return object_.contains(name) ? get_integer(object_, name.c_str(), place_) : fallback;
+}
+
+double ConfigFields::number(const std::string& name, double fallback) {
+  asked_.insert(name);
+  return object_.contains(name) ? get_number(object_, name.c_str(), place_) : fallback;
+}
+
+bool ConfigFields::flag(const std::string& name, bool fallback) {
+  asked_.insert(name);
+  return object_.contains(name) ? get_bool(object_, name.c_str(), place_) : fallback;
+}
+
+std::string ConfigFields::text(const std::string& name, const std::string& fallback) {
+  asked_.insert(name);
+  return object_.contains(name) ? get_string(object_, name.c_str(), place_) : fallback;
+}
+
+std::optional<std::int64_t> ConfigFields::optional_integer(const std::string& name) {
+  if (value(name).is_null()) return std::nullopt;
+  return get_integer(object_, name.c_str(), place_);
+}
+
+std::optional<double> ConfigFields::optional_number(const std::string& name) {
+  if (value(name).is_null()) return std::nullopt;
+  return get_number(object_, name.c_str(), place_);
+}
+
+const json& ConfigFields::value(const std::string& name) {
+  asked_.insert(name);
+  const auto found = object_.find(name);
+  return found == object_.end() ? null_ : *found;
+}
+
+void ConfigFields::refuse(const std::string& name, const std::string& why) const {
+  constexpr std::size_t kMostText = 100;
+  const auto found = object_.find(name);
+  std::string shown = found == object_.end() ? "" : " = " + found->dump();
+  if (shown.size() > kMostText) shown = shown.substr(0, kMostText) + "...";
+  throw Error(ErrorKind::data, fmt::format("{}: {}{}: {}", place_, name, shown, why));
+}
+
+void ConfigFields::refuse_unsupported() {
+  for (const auto& [field, neutral] : kUnsupported)
+    if (!is_neutral(value(field), neutral))
+      refuse(field, fmt::format("Troupe does not compute this; expected {}", neutral));
+}
+
+std::vector<std::string> ConfigFields::unused() const {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : object_.items())
+    if (!asked_.contains(name) && std::ranges::find(kSilent, name) == kSilent.end())
+      names.push_back(name);
+  return names;
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,88 @@
+#include "stages/files/hugging_face/tensor_names.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <string_view>
+
+#include "stages/files/safetensors/stored_tensor.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+constexpr const char* kHead = "lm_head.weight";
+
+std::set<std::string, std::less<>> names_of(const ModelConfig& model) {
+  std::set<std::string, std::less<>> names;
+  for (const StoredTensor& tensor : stored_tensors(model)) names.insert(tensor.name);
+  return names;
+}
+
+/// Whether a tensor of this name is a constant that older versions of transformers saved.
+bool is_constant(std::string_view name, ModelKind kind) {
+  if (kind == ModelKind::llama) return name.ends_with(".rotary_emb.inv_freq");
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+}
+
+std::vector<std::byte> rows_of(const TensorPlace& place, std::int64_t row, std::int64_t rows) {
+  tensor::Region region = place.entry->whole;
+  region.row = row;
+  region.rows = rows;
+  std::vector<std::byte> bytes(static_cast<std::size_t>(region.num_elements()) *
+                               place.entry->element_bytes);
+  place.file->read(*place.entry, region, bytes);
+  return bytes;
+}
+
+/// Whether two tensors hold the same bytes in the same form. Reads them in pieces of some rows.
+bool are_equal(const TensorPlace& a, const TensorPlace& b) {
+  if (a.entry->dtype != b.entry->dtype || a.entry->shape != b.entry->shape) return false;
+  constexpr std::int64_t kPieces = 64;
+  const std::int64_t all = a.entry->whole.rows;
+  const std::int64_t rows = std::max<std::int64_t>(1, all / kPieces);
+  for (std::int64_t row = 0; row < all; row += rows) {
+    const std::int64_t piece = std::min(rows, all - row);
+    if (rows_of(a, row, piece) != rows_of(b, row, piece)) return false;
+  }
+  return true;
+}
+
+void leave_out_tied_head(NamedTensors& named, const ModelConfig& model) {
+  const auto head = named.tensors.find(kHead);
+  const auto embedding = named.tensors.find(parameters_of(model).front().name);
+  if (!model.tie_word_embeddings || head == named.tensors.end() || embedding == named.tensors.end())
+    return;
+  if (!are_equal(head->second, embedding->second))
+    throw Error(ErrorKind::data,
+                fmt::format("{}: tie_word_embeddings is true, but {} is not {}; set it to false in "
+                            "config.json, or leave the tensor out",
+                            head->second.file->path().string(), kHead, embedding->first));
+  named.left_out.push_back(kHead);
+  named.tensors.erase(head);
+}
+
+}  // namespace
+
+NamedTensors canonical_names(const TensorMap& found, const ModelConfig& model) {
+  const auto expected = names_of(model);
+  NamedTensors named;
+  for (const auto& [name, place] : found) {
+    const std::string prefixed = traits_of(model.kind).name_prefix + std::string(name);
+    if (!expected.contains(name) && is_constant(name, model.kind)) {
+      named.left_out.push_back(name);
+      continue;
+    }
+    const std::string& canonical =
+        !expected.contains(name) && expected.contains(prefixed) ? prefixed : name;
+    const auto [other, is_new] = named.tensors.emplace(canonical, place);
+    if (!is_new)
+      throw Error(ErrorKind::data, fmt::format("{}: tensors {} and {} are both there",
+                                               place.file->path().string(), name, prefixed));
+  }
+  leave_out_tied_head(named, model);
+  return named;
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,127 @@
+#include "stages/files/safetensors/json_file.h"
+
+#include <fmt/format.h>
+
+#include <unordered_set>
+#include <vector>
+
+#include "stages/corpus/tokenizers/utf8.h"
+#include "stages/storage/input_file.h"
+#include "stages/storage/json_reason.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+constexpr std::uint64_t kMaxJsonBytes = 100'000'000;
+constexpr int kMaxDepth = 8;
+
+const nlohmann::json& member(const nlohmann::json& object, const char* name,
+                             const std::filesystem::path& path) {
+  const auto found = object.find(name);
+  if (found == object.end())
+    throw Error(ErrorKind::data, fmt::format("{}: \"{}\" is missing", path.string(), name));
+  return *found;
+}
+
+Error wrong_type(const nlohmann::json& value, const char* name, const char* expected,
+                 const std::filesystem::path& path) {
+  return Error(ErrorKind::data, fmt::format("{}: \"{}\" is a {}, expected {}", path.string(), name,
+                                            value.type_name(), expected));
+}
+
+/// Reads JSON without keeping it, and refuses deep nesting and a name that is given twice. The
+/// library's own callbacks could do that while it parses, but after each object they make it search
+/// the one around it, so that an object of n objects takes n * n steps.
+class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit JsonCheck(int max_depth) : max_depth_(max_depth) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(std::int64_t) override { return true; }
+  bool number_unsigned(std::uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(nlohmann::json::binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return begin(); }
+  bool start_array(std::size_t) override { return begin(); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool key(std::string& name) override {
+    if (!names_.back().insert(name).second)
+      throw Error(ErrorKind::data,
+                  fmt::format("the name {} is given twice", nlohmann::json(name).dump()));
+    return true;
+  }
+  bool parse_error(std::size_t, const std::string&,
+                   const nlohmann::json::exception& error) override {
+    throw Error(ErrorKind::data, fmt::format("not valid JSON: {}", valid_utf8(json_reason(error))));
+  }
+
+ private:
+  bool begin() {
+    if (std::ssize(names_) >= max_depth_)
+      throw Error(ErrorKind::data, fmt::format("nested deeper than {} levels", max_depth_));
+    names_.emplace_back();
+    return true;
+  }
+  bool end() {
+    names_.pop_back();
+    return true;
+  }
+
+  const int max_depth_;
+  std::vector<std::unordered_set<std::string>> names_;  // of the objects open at this place
+};
+
+}  // namespace
+
+nlohmann::json parse_json(std::string_view text, int max_depth) {
+  JsonCheck check(max_depth);
+  nlohmann::json::sax_parse(text, &check);
+  return nlohmann::json::parse(text);
+}
+
+nlohmann::json read_json_file(const std::filesystem::path& path) {
+  const std::string text = read_whole_file(path, kMaxJsonBytes);
+  nlohmann::json json;
+  try {
+    json = parse_json(text, kMaxDepth);
+  } catch (const Error& error) {
+    throw Error(ErrorKind::data, fmt::format("{}: {}", path.string(), error.what()));
+  }
+  if (!json.is_object())
+    throw Error(ErrorKind::data, fmt::format("{}: not a JSON object", path.string()));
+  return json;
+}
+
+std::int64_t get_integer(const nlohmann::json& object, const char* name,
+                         const std::filesystem::path& path) {
+  const nlohmann::json& value = member(object, name, path);
+  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
+  if (!value.is_number_integer() || too_large) throw wrong_type(value, name, "an integer", path);
+  return value.get<std::int64_t>();
+}
+
+double get_number(const nlohmann::json& object, const char* name,
+                  const std::filesystem::path& path) {
+  const nlohmann::json& value = member(object, name, path);
+  if (!value.is_number()) throw wrong_type(value, name, "a number", path);
+  return value.get<double>();
+}
+
+bool get_bool(const nlohmann::json& object, const char* name, const std::filesystem::path& path) {
+  const nlohmann::json& value = member(object, name, path);
+  if (!value.is_boolean()) throw wrong_type(value, name, "true or false", path);
+  return value.get<bool>();
+}
+
+std::string get_string(const nlohmann::json& object, const char* name,
+                       const std::filesystem::path& path) {
+  const nlohmann::json& value = member(object, name, path);
+  if (!value.is_string()) throw wrong_type(value, name, "a string", path);
+  return value.get<std::string>();
+}
+
+}  // namespace troupe::stages

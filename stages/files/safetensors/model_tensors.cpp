@@ -1,0 +1,102 @@
+#include "stages/files/safetensors/model_tensors.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "stages/files/safetensors/file_names.h"
+#include "stages/files/safetensors/region_sums.h"
+#include "stages/files/safetensors/stored_tensor.h"
+#include "stages/files/safetensors/weight_dtype.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+/// Refuses a model of more layers than there are tensors, before parameters_of makes a list for it.
+void check_layers(const TensorMap& tensors, const ModelConfig& model) {
+  if (model.num_hidden_layers > static_cast<std::int64_t>(tensors.size()))
+    throw Error(ErrorKind::data, fmt::format("{} tensors cannot make a model of {} layers",
+                                             tensors.size(), model.num_hidden_layers));
+}
+
+/// Throws if there are tensors besides the expected ones, which have all been found.
+void check_count(const TensorMap& tensors, std::vector<std::string> expected) {
+  if (tensors.size() == expected.size()) return;
+  std::ranges::sort(expected);
+  for (const auto& [name, place] : tensors)
+    if (!std::ranges::binary_search(expected, name))
+      throw Error(ErrorKind::data, fmt::format("{}: tensor {} is no part of the model",
+                                               place.file->path().string(), name));
+}
+
+}  // namespace
+
+TensorMap map_tensors(std::span<const SafetensorsFile> files) {
+  TensorMap tensors;
+  for (const SafetensorsFile& file : files)
+    for (const TensorEntry& entry : file.tensors()) {
+      const auto [place, fresh] = tensors.try_emplace(entry.name, TensorPlace{&file, &entry});
+      if (!fresh)
+        throw Error(ErrorKind::data,
+                    fmt::format("tensor {} is in {} and in {}", entry.name,
+                                place->second.file->path().string(), file.path().string()));
+    }
+  return tensors;
+}
+
+void check_weights(const TensorMap& tensors, const ModelConfig& model) {
+  check_layers(tensors, model);
+  std::vector<std::string> names;
+  for (const StoredTensor& expected : stored_tensors(model)) {
+    find_tensor(tensors, expected.name, expected.shape);
+    names.push_back(expected.name);
+  }
+  check_count(tensors, std::move(names));
+}
+
+void check_optimizer(const TensorMap& tensors, const ModelConfig& model) {
+  check_layers(tensors, model);
+  std::vector<std::string> names;
+  for (const StoredTensor& expected : stored_tensors(model)) {
+    if (expected.frozen) continue;
+    for (const std::string& name : {exp_avg_name(expected.name), exp_avg_sq_name(expected.name)}) {
+      find_tensor(tensors, name, expected.shape);
+      names.push_back(name);
+    }
+  }
+  check_count(tensors, std::move(names));
+}
+
+void check_sums(const TensorMap& tensors) {
+  for (const auto& [name, place] : tensors) {
+    const auto& [file, entry] = place;
+    if (entry->sums.empty())
+      throw Error(ErrorKind::data,
+                  fmt::format("{}: tensor {} has no checksum", file->path().string(), name));
+    for (const auto& [region, sum] : entry->sums)
+      if (sum == kUnsetSum)
+        throw Error(ErrorKind::data,
+                    fmt::format("{}: tensor {} was not written", file->path().string(),
+                                region_name(name, region, entry->whole)));
+  }
+}
+
+const TensorPlace& find_tensor(const TensorMap& tensors, const std::string& name,
+                               const tensor::Shape& shape) {
+  const auto found = tensors.find(name);
+  if (found == tensors.end())
+    throw Error(ErrorKind::data, fmt::format("tensor {} is missing", name));
+  const TensorEntry& entry = *found->second.entry;
+  if (!weight_dtype(entry.dtype) || !std::ranges::equal(entry.shape, shape.dims()))
+    throw Error(ErrorKind::data,
+                fmt::format("{}: tensor {} is {} [{}], expected F32, BF16 or F16 [{}]",
+                            found->second.file->path().string(), name, entry.dtype,
+                            fmt::join(entry.shape, ", "), fmt::join(shape.dims(), ", ")));
+  return found->second;
+}
+
+}  // namespace troupe::stages

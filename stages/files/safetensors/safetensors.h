@@ -1,0 +1,111 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "stages/files/safetensors/region_bytes.h"
+#include "stages/storage/progress.h"
+#include "tensor/region.h"
+#include "tensor/tensor.h"
+
+// safetensors files: a u64 header length N, N bytes of JSON, the tensors' bytes (stages/README.md).
+
+namespace troupe::stages {
+
+/// Longest header that is written or read, in bytes.
+inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+
+/// The checksum of a region of a tensor: XXH64 of its bytes, row by row, in hexadecimal digits.
+struct RegionSum {
+  tensor::Region region;
+  std::string sum;
+};
+
+/// Where a tensor lies. Offsets count from the first byte after the header.
+struct TensorEntry {
+  std::string name;
+  std::string dtype;  ///< as the file spells it: "F32", "BF16", ...
+  std::vector<std::int64_t> shape;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  /// All of the tensor as a matrix: a row for each index of the first dim, or one row if there is
+  /// none. If elements are smaller than a byte, it is a matrix of bytes with one column.
+  tensor::Region whole;
+  std::uint64_t element_bytes = 0;  ///< of the matrix
+  /// What has a checksum, in order: the whole, or the regions that divide it into bands.
+  /// Empty if the file does not hold any of this tensor.
+  std::vector<RegionSum> sums;
+
+  std::uint64_t num_bytes() const { return end - begin; }
+};
+
+struct SafetensorsHeader {
+  std::vector<TensorEntry> tensors;  ///< in the order of their bytes
+  std::map<std::string, std::string> metadata;
+};
+
+/// Parses the JSON of a header whose file has `data_bytes` bytes after it. Throws Error{data} with
+/// the broken rule: tensors must have known dtypes and fill the data in order, without gaps,
+/// overlaps or bytes left; checksums of regions must divide their tensor.
+SafetensorsHeader parse_safetensors_header(std::string_view json, std::uint64_t data_bytes);
+
+/// A file of which the header has been read and checked; the tensors are read on demand. Holds no
+/// open file.
+class SafetensorsFile {
+ public:
+  /// Throws Error{data} naming the file and the rule.
+  static SafetensorsFile open(const std::filesystem::path& path);
+
+  const std::filesystem::path& path() const { return path_; }
+  std::uint64_t size() const { return size_; }
+  /// XXH64 of everything that precedes the tensors' bytes.
+  std::uint64_t header_sum() const { return header_sum_; }
+  std::span<const TensorEntry> tensors() const { return header_.tensors; }
+
+  /// Copies a region of a tensor of tensors(), as it is stored, to `out`, which has its size.
+  /// Regions with a checksum that overlap it are read as a whole, through one buffer of
+  /// kBlockBytes; bytes that do not match are an Error{data} naming file, tensor and region.
+  void read(const TensorEntry& entry, const tensor::Region& wanted, std::span<std::byte> out) const;
+  /// Reads a region of a tensor of a WeightDType as read() does, as float32 in this order. Narrower
+  /// types are widened in a buffer of their own. An element that is no finite number is an
+  /// Error{data}, too.
+  void read_floats(const TensorEntry& entry, const tensor::Region& wanted, std::span<float> out,
+                   Order order = Order::rows) const;
+  /// Checks the bytes of every tensor that has an XXH64, and reports them region by region.
+  void verify(ProgressSum& verified) const;
+  void verify() const;
+  /// The number of bytes that verify() reads.
+  std::uint64_t bytes_with_sums() const;
+
+ private:
+  StoredMatrix matrix_of(const TensorEntry& entry) const;
+  void read_blocks(const TensorEntry& entry, const tensor::Region& wanted,
+                   const BlockUse& use) const;
+  void check(const TensorEntry& entry, const RegionSum& expected, std::uint64_t sum) const;
+
+  std::filesystem::path path_;
+  std::uint64_t size_ = 0;
+  std::uint64_t data_offset_ = 0;
+  std::uint64_t header_sum_ = 0;
+  SafetensorsHeader header_;
+};
+
+struct NamedTensor {
+  std::string name;
+  tensor::Tensor tensor;  ///< in host memory
+};
+
+/// Writes and syncs a file, each tensor straight from its memory and with one checksum. Names must
+/// be unique. Throws Error{internal} with the path and the system's reason.
+void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors);
+class OutputFile;
+/// Writes the whole content of an empty file.
+void write_safetensors(OutputFile& file, const std::vector<NamedTensor>& tensors);
+
+}  // namespace troupe::stages

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "stages/files/safetensors/region_bytes.h"
+#include "stages/model/model_config.h"
+#include "tensor/region.h"
+
+// Where the parameters of a model lie in the tensors of its files (StoredAs).
+
+namespace troupe::stages {
+
+/// A tensor of the model's files.
+struct StoredTensor {
+  std::string name;
+  tensor::Shape shape;
+  bool frozen = false;  ///< UpdateRule::frozen, alike for all parameters in it
+};
+
+/// The tensor that holds the parameter, with or without others.
+StoredTensor stored_tensor(const ParameterInfo& info);
+/// Every tensor of the model, once.
+std::vector<StoredTensor> stored_tensors(const ModelConfig& model);
+
+/// A region of the parameter in the coordinates of its tensor, and the order in which memory that
+/// holds the parameter's region row by row holds the tensor's.
+tensor::Region stored_region(const ParameterInfo& info, const tensor::Region& region);
+Order stored_order(const ParameterInfo& info);
+
+}  // namespace troupe::stages

@@ -1,0 +1,108 @@
+#include "stages/inference/cached_block.h"
+
+#include <algorithm>
+
+#include "tensor/parallel/row_view.h"
+
+namespace troupe::stages {
+
+using tensor::Tensor;
+
+tensor::LinearShape inference_shape(const InferenceLayers& spec) {
+  const tensor::DType dtype = spec.layer.model.dtype;
+  return {.rows = spec.layer.seq_len,
+          .dtype = dtype,
+          .output_dtype = dtype,
+          .other_rows = spec.few_rows,
+          .gradients = false};
+}
+
+CachedActivations CachedActivations::rows(std::int64_t count) const {
+  const auto of = [count](const Tensor& x) { return tensor::row_view(x, 0, count); };
+  const auto sublayer = [&](const CachedSublayer& all) -> CachedSublayer {
+    return {.inner = of(all.inner), .hidden = of(all.hidden)};
+  };
+  CachedActivations first{.norm = of(norm),
+                          .statistics = statistics,
+                          .mid = of(mid),
+                          .sublayers = {.attention = sublayer(sublayers.attention),
+                                        .feed_forward = sublayer(sublayers.feed_forward)}};
+  use_rows(first.statistics, count);
+  return first;
+}
+
+CachedBlock::CachedBlock(const InferenceLayers& spec, tensor::Device& device)
+    : shape_(spec.layer),
+      shard_(spec.layer.parallel.shard),
+      shards_(spec.shards),
+      activation_(make_activation(spec.layer, device)),
+      attention_(device.make_cached_attention({.rows = shape_.T,
+                                               .sequences = spec.sequences,
+                                               .capacity = spec.capacity,
+                                               .heads = shape_.heads,
+                                               .kv_heads = shape_.kv_heads,
+                                               .head_dim = spec.layer.model.head_dim,
+                                               .dtype = shape_.dtype})),
+      products_{SublayerProducts(spec.layer, device, inference_shape(spec), shape_.Q, shape_.A),
+                SublayerProducts(spec.layer, device, inference_shape(spec), shape_.H, shape_.F)} {}
+
+PackedBlock CachedBlock::lay_out_packed(Arena& arena) const {
+  return {.attention = products_.attention.lay_out_packed(arena),
+          .feed_forward = products_.feed_forward.lay_out_packed(arena)};
+}
+
+CachedActivations CachedBlock::lay_out_activations(Arena& arena) const {
+  const auto take = [&](std::int64_t width) { return arena.take(shape_.dtype, {shape_.T, width}); };
+  CachedActivations memory;
+  memory.norm = take(shape_.C);
+  memory.statistics = products_.attention.norm->lay_out_statistics(arena);
+  memory.mid = take(shape_.C);
+  arena.overlay(
+      [&] { memory.sublayers.attention = {.inner = take(shape_.Q), .hidden = take(shape_.A)}; },
+      [&] { memory.sublayers.feed_forward = {.inner = take(shape_.H), .hidden = take(shape_.F)}; });
+  return memory;
+}
+
+std::size_t CachedBlock::product_scratch_bytes() const {
+  return std::max(products_.attention.scratch_bytes().forward,
+                  products_.feed_forward.scratch_bytes().forward);
+}
+
+void CachedBlock::set_scratch(void* products, void* attention) const {
+  products_.attention.set_scratch({.forward = products});
+  products_.feed_forward.set_scratch({.forward = products});
+  attention_->set_scratch(attention);
+}
+
+void CachedBlock::pack(tensor::Stream& stream, const BlockWeights& weights) const {
+  products_.attention.pack(stream, weights.attention);
+  products_.feed_forward.pack(stream, weights.feed_forward);
+}
+
+void CachedBlock::forward(tensor::Stream& stream, const BlockWeights& weights,
+                          const tensor::CachedTokens& tokens, const Tensor& cache,
+                          const CachedActivations& memory, const Tensor& x) const {
+  const CachedActivations rows = memory.rows(x.shape[0]);
+  run(stream, Branch::attention, weights, rows, x, rows.mid, [&](const CachedSublayer& own) {
+    attention_->forward(stream, own.inner, tokens, cache, own.hidden);
+  });
+  run(stream, Branch::feed_forward, weights, rows, rows.mid, x,
+      [&](const CachedSublayer& own) { activation_->forward(stream, own.inner, own.hidden); });
+}
+
+template <typename Core>
+void CachedBlock::run(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
+                      const CachedActivations& memory, const Tensor& x, const Tensor& y,
+                      const Core& core) const {
+  const auto& [norm, in, out] = products_[branch];
+  const auto& [master, packed] = weights[branch];
+  const CachedSublayer& own = memory.sublayers[branch];
+  norm->forward(stream, master.norm, x, memory.norm, memory.statistics);
+  in->product(stream, memory.norm, packed.in, master.in.bias, own.inner);
+  core(own);
+  out->product(stream, own.hidden, packed.out, y, shards_ ? Tensor{} : x);
+  if (shards_) shards_->add(shard_, y);
+  out->add_bias_and_residual(stream, master.out.bias, shards_ ? x : Tensor{}, y);
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,78 @@
+#pragma once
+
+#include <memory>
+
+#include "stages/decoder/layers/activation.h"
+#include "stages/decoder/layers/sublayer_products.h"
+#include "stages/inference/shard_threads.h"
+#include "tensor/cached_attention.h"
+
+namespace troupe::stages {
+
+/// What an inference stage is made for: layers as LayerSpec says, for passes of `layer.seq_len`
+/// rows or of the fewer `few_rows`, over caches of so many sequences of `capacity` tokens. `shards`
+/// adds what several shards compute; null if there is one.
+struct InferenceLayers {
+  LayerSpec layer;
+  std::int64_t few_rows = 0;
+  std::int64_t sequences = 0;
+  std::int64_t capacity = 0;
+  ShardThreads* shards = nullptr;
+};
+
+/// What the products of the passes of inference have alike: all but their sizes.
+tensor::LinearShape inference_shape(const InferenceLayers& spec);
+
+/// The activations of one sublayer, T rows, which every layer overwrites.
+struct CachedSublayer {
+  tensor::Tensor inner;   // [T, I]  act  queries, keys, values; what the activation reads
+  tensor::Tensor hidden;  // [T, O]  act  what the last product reads
+};
+struct CachedActivations {
+  tensor::Tensor norm;  // [T, C]   act
+  NormStatistics statistics;
+  tensor::Tensor mid;  // [T, C]   act  x + attention
+  BranchPair<CachedSublayer> sublayers;
+
+  /// Views of the first rows.
+  CachedActivations rows(std::int64_t count) const;
+};
+
+/// The decoder layer that DecoderBlock describes as inference computes it: forward, without
+/// dropout, each row a new token that sees the tokens of its sequence in a cache. One object serves
+/// every layer of a stage.
+class CachedBlock {
+ public:
+  CachedBlock(const InferenceLayers& spec, tensor::Device& device);
+
+  PackedBlock lay_out_packed(Arena& arena) const;
+  CachedActivations lay_out_activations(Arena& arena) const;
+  /// Scratch memory of the products, which may be shared, and of attention.
+  std::size_t product_scratch_bytes() const;
+  std::size_t attention_scratch_bytes() const { return attention_->scratch_bytes(); }
+  void set_scratch(void* products, void* attention) const;
+  /// Elements of one layer's cache.
+  std::int64_t cache_elements() const { return attention_->cache_elements(); }
+
+  void pack(tensor::Stream& stream, const BlockWeights& weights) const;
+  /// x [T, C], the residual stream of the rows of `tokens`, becomes the layer's output.
+  void forward(tensor::Stream& stream, const BlockWeights& weights,
+               const tensor::CachedTokens& tokens, const tensor::Tensor& cache,
+               const CachedActivations& memory, const tensor::Tensor& x) const;
+
+ private:
+  /// A sublayer from x to y, but for what is between its products, which `core` computes.
+  template <typename Core>
+  void run(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
+           const CachedActivations& memory, const tensor::Tensor& x, const tensor::Tensor& y,
+           const Core& core) const;
+
+  LayerShape shape_;
+  int shard_;
+  ShardThreads* shards_;
+  std::unique_ptr<Activation> activation_;
+  std::unique_ptr<tensor::CachedAttention> attention_;
+  BranchPair<SublayerProducts> products_;
+};
+
+}  // namespace troupe::stages

@@ -1,0 +1,169 @@
+#include "stages/inference/inference_stage.h"
+
+#include <algorithm>
+
+#include "tensor/error.h"
+#include "tensor/parallel/row_view.h"
+
+namespace troupe::stages {
+
+using tensor::DType;
+using tensor::Tensor;
+
+namespace {
+
+InferenceLayers layers_of(const InferenceSpec& spec, ShardThreads* shards) {
+  return {.layer = {.model = spec.model,
+                    .micro = 1,
+                    .seq_len = std::max(spec.prompt_rows, spec.sequences),
+                    .parallel = {.size = spec.sharding.size, .shard = spec.sharding.shard}},
+          .few_rows = std::min(spec.prompt_rows, spec.sequences),
+          .sequences = spec.sequences,
+          .capacity = spec.capacity,
+          .shards = shards};
+}
+
+StageSpec stage_of(const InferenceSpec& spec) {
+  return {
+      .model = spec.model, .chunks = {spec.chunk}, .sharding = spec.sharding, .training = false};
+}
+
+Tensor first(const Tensor& x, std::int64_t count) {
+  if (!x || x.shape.rank() == 2) return x ? tensor::row_view(x, 0, count) : x;
+  return {x.data, x.dtype, {count}};
+}
+
+}  // namespace
+
+InferenceStage::InferenceStage(const InferenceSpec& spec, tensor::Device& device,
+                               ShardThreads* shards)
+    : spec_(spec),
+      ops_(device.ops()),
+      layers_(layers_of(spec, shards)),
+      parameters_(stage_of(spec), device),
+      block_(layers_, device) {
+  const LayerShape shape(layers_.layer);
+  const tensor::TensorParallel& parallel = layers_.layer.parallel;
+  const std::int64_t vocabulary = parallel.size * shape.V;
+  if (spec.chunk.embedding) {
+    embedding_ = std::make_unique<tensor::VocabParallelEmbedding>(
+        device,
+        tensor::EmbeddingShape{.tokens = shape.T, .vocabulary = vocabulary, .channels = shape.C},
+        parallel);
+    embedding_weights_ = parameters_.embedding_weights();
+  }
+  if (spec.chunk.head) {
+    tensor::LinearShape whole = inference_shape(layers_);
+    whole.rows = spec.sequences;
+    whole.in = shape.C;
+    whole.out = vocabulary;
+    whole.output_dtype = DType::f32;
+    whole.other_rows = 0;
+    head_.norm = make_norm(layers_.layer, device);
+    head_.projection = std::make_unique<tensor::ColumnParallelLinear>(device, whole, parallel);
+    head_.weights.master = parameters_.head_weights(Pass::forward);
+  }
+  for (int layer = spec.chunk.first_layer; layer < spec.chunk.end_layer; ++layer)
+    blocks_.push_back(weights_of(parameters_.block_weights(layer, Pass::forward), {}));
+  const auto memory_for = [&](auto lay_out) {
+    Arena count;
+    (this->*lay_out)(count);
+    tensor::Buffer memory = device.allocate(count.bytes(), tensor::MemoryKind::device);
+    Arena arena(memory.data());
+    (this->*lay_out)(arena);
+    return memory;
+  };
+  packed_memory_ = memory_for(&InferenceStage::lay_out_packed);
+  activation_memory_ = memory_for(&InferenceStage::lay_out_activations);
+  cache_memory_ =
+      device.allocate(blocks_.size() * static_cast<std::size_t>(block_.cache_elements()) *
+                          size_of(spec.model.dtype),
+                      tensor::MemoryKind::device);
+}
+
+void InferenceStage::lay_out_packed(Arena& arena) {
+  for (BlockWeights& block : blocks_) {
+    const PackedBlock packed = block_.lay_out_packed(arena);
+    block.attention.packed = packed.attention;
+    block.feed_forward.packed = packed.feed_forward;
+  }
+  if (head_.projection) head_.weights.packed = arena.take_bytes(head_.projection->packed_bytes());
+}
+
+void InferenceStage::lay_out_activations(Arena& arena) {
+  const std::int64_t rows = layers_.layer.seq_len;
+  rows_ = {.ids = arena.take(DType::i32, {rows}),
+           .sequences = arena.take(DType::i32, {rows}),
+           .positions = arena.take(DType::i32, {rows}),
+           .cos = {},
+           .sin = {}};
+  if (rotary_of(spec_.model)) {
+    rows_.cos = arena.take(DType::f32, {rows, spec_.model.head_dim / 2});
+    rows_.sin = arena.take(DType::f32, {rows, spec_.model.head_dim / 2});
+  }
+  activations_ = block_.lay_out_activations(arena);
+  set_scratch(arena);
+}
+
+void InferenceStage::set_scratch(Arena& arena) {
+  std::size_t products = block_.product_scratch_bytes();
+  if (head_.projection) products = std::max(products, head_.projection->scratch_bytes().forward);
+  void* const memory = arena.take_bytes(products);
+  void* const attention = arena.take_bytes(block_.attention_scratch_bytes());
+  if (!memory) return;
+  block_.set_scratch(memory, attention);
+  if (head_.projection) head_.projection->set_scratch({.forward = memory});
+}
+
+void InferenceStage::pack(tensor::Stream& stream) const {
+  for (const BlockWeights& block : blocks_) block_.pack(stream, block);
+  if (head_.projection)
+    head_.projection->pack(stream, head_.weights.master.projection, head_.weights.packed);
+}
+
+void InferenceStage::forward(tensor::Stream& stream, const TokenRows& rows, const Tensor& x) const {
+  TROUPE_ASSERT(rows.count() == spec_.prompt_rows || rows.count() == spec_.sequences);
+  TROUPE_ASSERT(x.shape[0] == rows.count() && x.dtype == spec_.model.dtype);
+  const DeviceRows own = bring(stream, rows);
+  if (embedding_) embed(stream, own, x);
+  const tensor::CachedTokens tokens{
+      .sequences = own.sequences, .positions = own.positions, .cos = own.cos, .sin = own.sin};
+  for (std::size_t i = 0; i < blocks_.size(); ++i)
+    block_.forward(stream, blocks_[i], tokens, cache_of(i), activations_, x);
+}
+
+InferenceStage::DeviceRows InferenceStage::bring(tensor::Stream& stream,
+                                                 const TokenRows& rows) const {
+  const auto copy = [&](const Tensor& from, const Tensor& to) {
+    const Tensor own = first(to, rows.count());
+    if (own) ops_.copy(stream, from, own);
+    return own;
+  };
+  return {.ids = copy(rows.ids(), rows_.ids),
+          .sequences = copy(rows.sequences(), rows_.sequences),
+          .positions = copy(rows.positions(), rows_.positions),
+          .cos = copy(rows.cos(), rows_.cos),
+          .sin = copy(rows.sin(), rows_.sin)};
+}
+
+void InferenceStage::embed(tensor::Stream& stream, const DeviceRows& rows, const Tensor& x) const {
+  embedding_->lookup(stream, rows.ids, embedding_weights_.table, x);
+  if (layers_.shards) layers_.shards->add(spec_.sharding.shard, x);
+  if (embedding_weights_.positions)
+    ops_.add_rows(stream, embedding_weights_.positions, rows.positions, x);
+}
+
+void InferenceStage::head(tensor::Stream& stream, const Tensor& x, const Tensor& logits) const {
+  TROUPE_ASSERT(head_.projection && x.shape[0] == spec_.sequences);
+  const CachedActivations memory = activations_.rows(spec_.sequences);
+  head_.norm->forward(stream, head_.weights.master.norm, x, memory.norm, memory.statistics);
+  head_.projection->product(stream, memory.norm, head_.weights.packed, {}, logits);
+}
+
+Tensor InferenceStage::cache_of(std::size_t layer) const {
+  const std::int64_t elements = block_.cache_elements();
+  const auto bytes = static_cast<std::size_t>(elements) * size_of(spec_.model.dtype);
+  return cache_memory_.view(spec_.model.dtype, {elements}, layer * bytes);
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,164 @@
+#include "stages/replicas/unit_weights.h"
+
+#include <algorithm>
+
+#include "tensor/error.h"
+
+namespace troupe::stages {
+
+UnitWeights::UnitWeights(const DataParallelSpec& spec, Stage& stage,
+                         std::span<const SharedBucket> buckets, const GradientGroups& groups,
+                         tensor::Device& device, CollectiveLog& log)
+    : stage_(stage),
+      buckets_(buckets),
+      reshards_(spec.reshards),
+      ahead_(spec.overlaps_gather ? static_cast<std::size_t>(spec.prefetch) : 0),
+      log_(log),
+      report_(log.add(groups.replicas.name, "all-gather")) {
+  lanes_[0].group = groups.forward_weights;
+  lanes_[1].group = groups.backward_weights;
+  lanes_[1].pass = Pass::backward;
+  for (const SharedBucket& bucket : buckets_) {
+    const auto reserve = [&](Lane& lane, int slot) {
+      const auto count = static_cast<std::size_t>(slot) + 1;
+      while (lane.slots.size() < count)
+        lane.slots.emplace_back(Slot{.released = device.make_event()});
+    };
+    reserve(lanes_[0], bucket.memory.forward_slot);
+    reserve(lanes_[1], bucket.memory.backward_slot);
+  }
+  for (Lane& lane : lanes_) lane.stream = device.make_stream();
+}
+
+UnitWeights::~UnitWeights() {
+  for (Lane& lane : lanes_) {
+    lane.slots.clear();
+    try {
+      lane.stream->synchronize();  // out of the weights
+    } catch (const Error&) {
+      // The device has failed, and runs nothing more.
+    }
+  }
+}
+
+UnitWeights::Slot& UnitWeights::slot_of(Lane& lane, int bucket) {
+  const StateBucket& memory = buckets_[static_cast<std::size_t>(bucket)].memory;
+  const int slot = lane.pass == Pass::forward ? memory.forward_slot : memory.backward_slot;
+  return lane.slots[static_cast<std::size_t>(slot)];
+}
+
+const tensor::Tensor& UnitWeights::whole_of(const Lane& lane, int bucket) const {
+  const StateBucket& memory = buckets_[static_cast<std::size_t>(bucket)].memory;
+  return lane.pass == Pass::forward ? memory.forward_weights : memory.backward_weights;
+}
+
+void UnitWeights::expect(const UnitOrder& order) {
+  lanes_[0].order = order.forward;
+  lanes_[1].order = reshards_ ? std::span<const int>(order.backward) : std::span<const int>();
+  for (Lane& lane : lanes_) {
+    for (Slot& slot : lane.slots) {
+      if (slot.gather) slot.gather->wait();
+      take_time(slot);
+      slot.released->record(stage_.stream_of(lane.pass));
+      slot.last_use = kNotUsed;
+      if (is_stale_) slot.bucket = -1;
+    }
+    lane.first_read = lane.end_read = lane.gathered = 0;
+  }
+  is_stale_ = false;
+  progress();
+}
+
+void UnitWeights::progress() {
+  for (Lane& lane : lanes_) {
+    for (Slot& slot : lane.slots) take_time(slot);
+    gather_ahead(lane);
+  }
+}
+
+/// Passes on to the buckets that the next node reads. The nodes that read those before have all
+/// been called.
+void UnitWeights::advance(Lane& lane, std::span<const int> reads) {
+  const auto now = lane.order.subspan(lane.first_read, lane.end_read - lane.first_read);
+  if (std::ranges::equal(now, reads)) return;
+  for (const int bucket : now) slot_of(lane, bucket).released->record(stage_.stream_of(lane.pass));
+  lane.first_read = lane.end_read;
+  lane.end_read += reads.size();
+  TROUPE_ASSERT(lane.end_read <= lane.order.size());
+  TROUPE_ASSERT(std::ranges::equal(lane.order.subspan(lane.first_read, reads.size()), reads));
+  gather_ahead(lane);
+  TROUPE_ASSERT(lane.gathered >= lane.end_read);
+}
+
+/// Gathers in the order of the lane, which is that of all members of its group.
+void UnitWeights::gather_ahead(Lane& lane) {
+  const std::size_t end = std::min(lane.order.size(), lane.end_read + ahead_);
+  for (; lane.gathered < end; ++lane.gathered) {
+    const int bucket = lane.order[lane.gathered];
+    Slot& slot = slot_of(lane, bucket);
+    const auto first_read = static_cast<std::ptrdiff_t>(lane.first_read);
+    const bool has_it = slot.bucket == bucket;
+    if (!has_it && slot.last_use >= first_read) return;  // another bucket is read there
+    if (!has_it) gather(lane, slot, bucket);
+    slot.last_use = static_cast<std::ptrdiff_t>(lane.gathered);
+  }
+}
+
+void UnitWeights::gather(Lane& lane, Slot& slot, int bucket) {
+  if (slot.gather) slot.gather->wait();
+  take_time(slot);
+  const SharedBucket& shared = buckets_[static_cast<std::size_t>(bucket)];
+  const tensor::Tensor& whole = whole_of(lane, bucket);
+  slot.bucket = bucket;
+  slot.is_packed = false;
+  slot.began_s = now_s();
+  slot.released->wait(*lane.stream);
+  slot.gather =
+      lane.group->all_gather(*lane.stream, shared.memory.kept_weights, whole, shared.counts);
+  ++report_.count;
+  report_.bytes += static_cast<std::int64_t>(whole.num_bytes());
+}
+
+/// Adds the time of a gather that is done.
+void UnitWeights::take_time(Slot& slot) {
+  if (!slot.gather || !slot.is_packed || !slot.gather->done()) return;
+  const CollectiveSpan span{.of = &report_,
+                            .bucket = slot.bucket,
+                            .begin_s = slot.began_s,
+                            .end_s = std::max(slot.began_s, slot.gather->finished_s())};
+  report_.time_s += span.end_s - span.begin_s;
+  log_.add_span(span);
+  slot.gather.reset();
+}
+
+const tensor::Work* UnitWeights::awaited(Pass pass, const NodeEffects& node) {
+  if (node.reads.empty()) return nullptr;
+  Lane& lane = lane_of(pass);
+  if (fills(pass)) advance(lane, node.reads);
+  for (const int bucket : node.reads) {
+    const Slot& slot = slot_of(lane, bucket);
+    if (slot.gather && !slot.is_packed && !slot.gather->done()) return slot.gather.get();
+  }
+  return nullptr;
+}
+
+double UnitWeights::open(Pass pass, const NodeEffects& node) {
+  double waited_s = 0;
+  if (node.reads.empty()) return waited_s;
+  Lane& lane = lane_of(pass);
+  if (fills(pass)) advance(lane, node.reads);
+  for (const int bucket : node.reads) {
+    Slot& slot = slot_of(lane, bucket);
+    TROUPE_ASSERT(slot.bucket == bucket);
+    if (slot.is_packed) continue;
+    const double begin_s = now_s();
+    slot.gather->wait(stage_.stream_of(lane.pass));
+    waited_s += now_s() - begin_s;
+    stage_.pack(bucket, lane.pass);
+    slot.is_packed = true;
+  }
+  report_.exposed_s += waited_s;
+  return waited_s;
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,329 @@
+#include "transport/edges/edge_channel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "tensor/error.h"
+
+namespace troupe::transport {
+namespace {
+
+/// Grants of future configurations that are kept: more than the ranks of any cluster send. Any more
+/// are noise and refused.
+constexpr std::size_t kMaxEarlyGrants = 1024;
+/// How often a wait looks whether the device has failed. What a peer lacks may be what this rank
+/// holds back for an event that is never reached.
+constexpr std::chrono::seconds kDeviceCheck{1};
+
+}  // namespace
+
+std::size_t OpenConfiguration::buffer_bytes() const {
+  std::size_t bytes = 0;
+  for (const Inbox& inbox : inboxes)
+    if (inbox.memory()) bytes += inbox.memory()->bytes();
+  for (const Outbox& box : outboxes) bytes += box.buffer_bytes();
+  return bytes;
+}
+
+// --- calls of the compute thread
+
+tensor::Tensor EdgeChannel::acquire(const MessageKey& key) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  Outbox& box = outbox_of(key);
+  Outbox::Buffer* buffer = box.take(key);
+  if (!buffer) {
+    wait_until(
+        lock, [&] { return note_of({.message = std::nullopt, .buffer = key}); },
+        [&] { return (buffer = box.take(key)) != nullptr; });
+  }
+  return box.view(box.data_of(*buffer));
+}
+
+void EdgeChannel::send(const MessageKey& key, const tensor::Tensor& tensor) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  send_locked(key, tensor);
+}
+
+void EdgeChannel::send_locked(const MessageKey& key, const tensor::Tensor& tensor) {
+  Outbox& box = outbox_of(key);
+  Outbox::Buffer* buffer = box.find_taken(key);
+  TROUPE_ASSERT(buffer && tensor.data == box.data_of(*buffer));
+  box.queue(*buffer);
+  pump(box);
+}
+
+tensor::Tensor EdgeChannel::receive(const MessageKey& key) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  Inbox& inbox = inbox_of(key);
+  Inbox::Slot* slot = inbox.find(key.step, key.microbatch);
+  if (!slot) {
+    wait_until(
+        lock, [&] { return note_of({.message = key, .buffer = std::nullopt}); },
+        [&] { return (slot = inbox.find(key.step, key.microbatch)) != nullptr; });
+  }
+  slot->state = Inbox::Slot::State::held;
+  return inbox.view(*slot);
+}
+
+bool EdgeChannel::ready(const Needs& needs) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  return is_ready(needs);
+}
+
+void EdgeChannel::wait_for_either(const Needs& first, const Needs& second) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  const auto either = [&] { return is_ready(first) || is_ready(second); };
+  if (!either())
+    wait_until(
+        lock, [&] { return note_of(first); }, either);
+}
+
+bool EdgeChannel::is_ready(const Needs& needs) {
+  const auto& [message, buffer, collective] = needs;
+  return (!message || inbox_of(*message).find(message->step, message->microbatch)) &&
+         (!buffer || outbox_of(*buffer).has_free()) && (!collective || collective->done());
+}
+
+/// Describes the first of the needs that is missing.
+WaitNote EdgeChannel::note_of(const Needs& needs) {
+  const auto& [message, buffer, collective] = needs;
+  if (const auto* named = dynamic_cast<const NamedWork*>(collective)) return named->note();
+  if (message && (!buffer || !inbox_of(*message).find(message->step, message->microbatch)))
+    return {
+        .what = WaitNote::What::message, .key = *message, .peer = inbox_of(*message).edge().from};
+  const Outbox& box = outbox_of(*buffer);
+  const auto lack = box.has_queued() ? WaitNote::What::credit : WaitNote::What::send_buffer;
+  return {.what = lack, .key = *buffer, .peer = box.edge().to};
+}
+
+void EdgeChannel::release(const MessageKey& key) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  release_locked(key);
+}
+
+void EdgeChannel::release_locked(const MessageKey& key) {
+  Inbox& inbox = inbox_of(key);
+  Inbox::Slot* slot = inbox.find(key.step, key.microbatch);
+  TROUPE_ASSERT(slot && slot->state == Inbox::Slot::State::held);
+  inbox.release(*slot);
+  if (inbox.memory()) {
+    if (inbox.sender_runs_short()) return_credits(inbox);
+    return;
+  }
+  Outbox& box = outbox_of(key);
+  box.recycle_at(slot->data);
+  const auto freed = inbox.take_owed();
+  for (const std::uint16_t number : freed->slots) box.add_credit(number);
+  pump(box);
+}
+
+std::shared_ptr<SlotMemory> EdgeChannel::keep(const MessageKey& key) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  return inbox_of(key).memory();
+}
+
+void EdgeChannel::free_kept(const MessageKey& key) {
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  Inbox& inbox = inbox_of(key);
+  inbox.free_kept();
+  return_credits(inbox);
+}
+
+void EdgeChannel::flush() {
+  settle();
+  std::unique_lock<Link> lock(link_);
+  check_open();
+  for (const Outbox& box : configuration_->outboxes) {
+    if (box.is_local()) continue;
+    const WaitNote note{.what = WaitNote::What::departure, .peer = box.edge().to};
+    wait_until(
+        lock, [&note] { return note; }, [&box] { return box.is_empty(); });
+  }
+}
+
+ChannelCounts EdgeChannel::counts() const {
+  std::unique_lock<Link> lock(link_);
+  ChannelCounts counts = counts_;
+  for (const auto& closed : retired_) counts.buffer_bytes += closed->buffer_bytes();
+  if (!configuration_) return counts;
+  counts.buffer_bytes += configuration_->buffer_bytes();
+  for (const Outbox& box : configuration_->outboxes)
+    for (EdgeCount& count : counts.edges)
+      if (count.to == box.edge().to) count.queued += box.num_queued();
+  return counts;
+}
+
+void EdgeChannel::close(const std::string& reason) {
+  std::unique_lock<Link> lock(link_);
+  fail(reason);
+}
+
+void EdgeChannel::check_open() const {
+  if (!closed_.empty()) throw Error(ErrorKind::unavailable, "the channel is closed: " + closed_);
+}
+
+template <typename Name, typename Ready>
+void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready ready) {
+  if (ready()) return;
+  // A thread that sleeps owes no credits: a peer may need the very slots whose return could wait
+  // until now.
+  for (Inbox& inbox : configuration_->inboxes)
+    if (inbox.memory()) return_credits(inbox);
+  if (ready()) return;
+  NamedWait wait(board_, name());
+  struct Sleep {
+    explicit Sleep(bool& flag) : sleeps(flag) { sleeps = true; }
+    ~Sleep() { sleeps = false; }
+    bool& sleeps;
+  };
+  const Sleep sleep(sleeps_);
+  for (;;) {
+    if (const auto text = wait.overdue()) throw Error(ErrorKind::unavailable, *text);
+    link_.wait(lock, std::min(wait.deadline(), Clock::now() + kDeviceCheck));
+    check_open();
+    ask_events();
+    if (ready()) return;
+    wait.update(name());
+  }
+}
+
+Inbox& EdgeChannel::inbox_of(const MessageKey& key) {
+  const auto found = std::ranges::find_if(configuration_->inboxes, [&key](const Inbox& inbox) {
+    return inbox.edge().chunk == key.chunk && inbox.edge().direction == key.direction;
+  });
+  TROUPE_ASSERT(found != configuration_->inboxes.end());
+  return *found;
+}
+
+Outbox& EdgeChannel::outbox_of(const MessageKey& key) {
+  const auto found = std::ranges::find_if(configuration_->outboxes, [&key](const Outbox& box) {
+    return box.edge().chunk == key.chunk && box.edge().direction == key.direction;
+  });
+  TROUPE_ASSERT(found != configuration_->outboxes.end());
+  return *found;
+}
+
+// --- configurations
+
+bool EdgeChannel::is_current(const Header& header) const {
+  return configuration_ && header.run == configuration_->spec.run &&
+         header.configuration == configuration_->spec.configuration;
+}
+
+void EdgeChannel::hold_or_drop(const Header& header) {
+  const bool may_come =
+      !configuration_ || (header.run == configuration_->spec.run &&
+                          header.configuration > configuration_->spec.configuration);
+  if (!may_come || !std::holds_alternative<Grant>(header.body)) {
+    ++counts_.dropped_old;
+  } else {
+    hold(header);
+  }
+}
+
+void EdgeChannel::hold(const Header& header) {
+  // A receiver has one open configuration: once it sends a newer grant, the memory of the older one
+  // is gone.
+  const EdgeId& edge = std::get<Grant>(header.body).edge;
+  const auto known = std::ranges::find_if(early_grants_, [&](const Header& other) {
+    const EdgeId& id = std::get<Grant>(other.body).edge;
+    return other.sender == header.sender && id.chunk == edge.chunk &&
+           id.direction == edge.direction;
+  });
+  if (known != early_grants_.end()) {
+    if (known->run != header.run || known->configuration < header.configuration) *known = header;
+  } else if (early_grants_.size() < kMaxEarlyGrants) {
+    early_grants_.push_back(header);
+  } else {
+    ++counts_.refused;
+  }
+}
+
+bool EdgeChannel::transfer_ended(OpenConfiguration* configuration) {
+  --configuration->in_flight;
+  return configuration == configuration_.get();
+}
+
+void EdgeChannel::fail(const std::string& reason) {
+  if (closed_.empty()) closed_ = reason;
+  link_.notify();
+}
+
+void EdgeChannel::refuse(const std::string& text) {
+  ++counts_.refused;
+  fail("refused a message: " + text);
+}
+
+Header EdgeChannel::header_of(decltype(Header::body) body) const {
+  return {.run = configuration_->spec.run,
+          .configuration = configuration_->spec.configuration,
+          .sender = configuration_->spec.rank,
+          .body = std::move(body)};
+}
+
+// --- sending
+
+void EdgeChannel::pump(Outbox& box) {
+  while (Outbox::Buffer* next = box.next_to_send()) {
+    for (EdgeCount& count : counts_.edges)
+      if (count.to == box.edge().to && box.edge().direction != Direction::state)
+        count.bytes += tensor_bytes(box.edge());
+    box.is_local() ? hand_over(box, *next) : send_now(box, *next);
+  }
+}
+
+void EdgeChannel::send_now(Outbox& box, Outbox::Buffer& buffer) {
+  const std::size_t bytes = tensor_bytes(box.edge());
+  TensorMessage message{.edge = box.id(),
+                        .step = buffer.key.step,
+                        .microbatch = buffer.key.microbatch,
+                        .slot = buffer.slot,
+                        .dtype = box.edge().dtype,
+                        .shape = box.edge().shape,
+                        .bytes = bytes,
+                        .sequence = box.next_sequence(),
+                        .credit = std::nullopt};
+  if (std::byte* slot = box.mapped(buffer.slot)) {
+    if (!buffer.in_slot) std::memcpy(slot, buffer.own, bytes);
+    message.placement = Placement::written;
+  }
+  for (Inbox& inbox : configuration_->inboxes) {
+    if (message.credit || inbox.edge().from != box.edge().to || !inbox.memory()) continue;
+    message.credit = inbox.take_owed();
+  }
+  buffer.payload = buffer.own;
+  buffer.payload_bytes = message.placement == Placement::written ? 0 : bytes;
+  buffer.header_bytes = encode(header_of(message), buffer.header);
+  ++configuration_->in_flight;
+  link_.send(box.edge().to, buffer);
+}
+
+void EdgeChannel::hand_over(Outbox& box, Outbox::Buffer& buffer) {
+  Inbox& inbox = inbox_of(buffer.key);
+  Inbox::Slot& slot = inbox.admit({.edge = box.id(),
+                                   .step = buffer.key.step,
+                                   .microbatch = buffer.key.microbatch,
+                                   .slot = buffer.slot,
+                                   .sequence = box.next_sequence(),
+                                   .credit = std::nullopt});
+  slot.data = buffer.own;
+  slot.state = Inbox::Slot::State::ready;
+}
+
+void EdgeChannel::return_credits(Inbox& inbox) {
+  while (const auto credit = inbox.take_owed())
+    link_.send_control(inbox.edge().from, header_of(*credit));
+}
+
+}  // namespace troupe::transport

@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "tensor/error.h"
+#include "transport/edges/edge_channel.h"
+
+// How the channel begins a configuration: its boxes, and the slots that it grants.
+
+namespace troupe::transport {
+
+void EdgeChannel::open(const ConfigurationSpec& spec) {
+  std::unique_lock<Link> lock(link_);
+  retire_configuration();
+  closed_ = kNotOpened;
+  board_.set_ranks(spec.ranks);
+  configuration_ = std::make_unique<OpenConfiguration>();
+  configuration_->spec = spec;
+  configuration_->inboxes.reserve(spec.edges.size());
+  configuration_->outboxes.reserve(
+      spec.edges.size());  // buffers point to their outbox: none may move
+  counts_.edges.clear();
+  for (const Edge& edge : spec.edges) {
+    TROUPE_ASSERT((edge.from == spec.rank || edge.to == spec.rank) && edge.slots > 0 &&
+                  tensor_bytes(edge) > 0);
+    if (edge.to == spec.rank) configuration_->inboxes.push_back(make_inbox(edge, spec));
+    if (edge.from != spec.rank) continue;
+    configuration_->outboxes.emplace_back(edge, configuration_.get(), spec.device);
+    if (edge.from == edge.to) continue;
+    const auto same = [&edge](const EdgeCount& count) { return count.to == edge.to; };
+    if (std::ranges::none_of(counts_.edges, same))
+      counts_.edges.push_back({.from = edge.from, .to = edge.to, .bytes = 0});
+  }
+  closed_.clear();
+  grant_slots();
+  use_early_grants();
+}
+
+void EdgeChannel::retire_configuration() {
+  if (configuration_) retired_.push_back(std::move(configuration_));
+  std::erase_if(retired_, [](const auto& configuration) { return configuration->in_flight == 0; });
+}
+
+Inbox EdgeChannel::make_inbox(const Edge& edge, const ConfigurationSpec& spec) {
+  if (edge.from == edge.to) return {edge, nullptr, configuration_.get(), false};
+  if (auto memory = kept_memory(edge, spec))
+    return {edge, std::move(memory), configuration_.get(), true};
+  return {edge, link_.allocate(slots_bytes(edge)), configuration_.get(), false};
+}
+
+/// Memory kept for this edge. Null if there is none that is large enough, or if messages of an
+/// earlier configuration may still be written into it.
+std::shared_ptr<SlotMemory> EdgeChannel::kept_memory(const Edge& edge,
+                                                     const ConfigurationSpec& spec) const {
+  const auto kept = std::ranges::find_if(spec.kept, [&edge](const KeptSlots& slots) {
+    return slots.chunk == edge.chunk && slots.direction == edge.direction;
+  });
+  if (kept == spec.kept.end() || kept->memory->bytes() < slots_bytes(edge)) return nullptr;
+  for (const auto& configuration : retired_)
+    for (const Inbox& inbox : configuration->inboxes)
+      if (inbox.memory() == kept->memory) return nullptr;
+  return kept->memory->reclaim() ? kept->memory : nullptr;
+}
+
+void EdgeChannel::grant_slots() {
+  for (const Inbox& inbox : configuration_->inboxes) {
+    if (!inbox.memory()) continue;
+    const Edge& edge = inbox.edge();
+    const Grant grant{.edge = inbox.id(),
+                      .dtype = edge.dtype,
+                      .shape = edge.shape,
+                      .slots = edge.slots,
+                      .kept = inbox.is_kept(),
+                      .segment = inbox.memory()->name()};
+    link_.send_control(edge.from, header_of(grant));
+  }
+}
+
+void EdgeChannel::use_early_grants() {
+  const std::vector<Header> early = std::move(early_grants_);
+  early_grants_.clear();
+  for (const Header& header : early) on_message(header, 0);
+}
+
+}  // namespace troupe::transport

@@ -1,0 +1,102 @@
+#include "transport/edges/inbox.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tensor/error.h"
+
+namespace troupe::transport {
+
+std::string type_text(tensor::DType dtype, const tensor::Shape& shape) {
+  return fmt::format("{} {}", tensor::name_of(dtype), tensor::to_string(shape));
+}
+
+Inbox::Inbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenConfiguration* configuration,
+             bool kept)
+    : edge_(edge),
+      digest_(digest(edge)),
+      memory_(std::move(memory)),
+      slots_(static_cast<std::size_t>(edge.slots)) {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].configuration = configuration;
+    if (kept) slots_[i].state = Slot::State::kept;
+    if (memory_) slots_[i].data = memory_->data() + i * slot_stride(edge);
+  }
+}
+
+std::optional<std::string> Inbox::misfit(const TensorMessage& message,
+                                         std::size_t payload_bytes) const {
+  if (message.dtype != edge_.dtype || message.shape != edge_.shape)
+    return fmt::format("expected {}, got {}", type_text(edge_.dtype, edge_.shape),
+                       type_text(message.dtype, message.shape));
+  const std::size_t bytes = tensor_bytes(edge_);
+  if (message.bytes != bytes) return fmt::format("expected {} bytes, got {}", bytes, message.bytes);
+  const std::size_t payload = message.placement == Placement::payload ? bytes : 0;
+  if (payload_bytes != payload)
+    return fmt::format("expected a payload of {} bytes, got {}", payload, payload_bytes);
+  if (message.edge.digest != digest_)
+    return fmt::format(
+        "expected the edge's digest {:016x}, got {:016x}: the two ranks describe "
+        "the edge differently",
+        digest_, message.edge.digest);
+  if (message.slot >= edge_.slots)
+    return fmt::format("expected a slot below {}, got {}", edge_.slots, message.slot);
+  if (is_duplicate(message)) return std::nullopt;
+  if (slots_[static_cast<std::size_t>(message.slot)].state != Slot::State::granted)
+    return fmt::format("expected a slot that was granted, got slot {}, which is not free",
+                       message.slot);
+  const bool known = std::ranges::any_of(slots_, [&message](const Slot& slot) {
+    const bool is_message = slot.state == Slot::State::arriving ||
+                            slot.state == Slot::State::ready || slot.state == Slot::State::held;
+    return is_message && slot.step == message.step && slot.microbatch == message.microbatch;
+  });
+  if (known) return fmt::format("expected one {}, got a second", to_string(message.key()));
+  return std::nullopt;
+}
+
+bool Inbox::is_duplicate(const TensorMessage& message) const {
+  return message.sequence < slots_[static_cast<std::size_t>(message.slot)].next_sequence;
+}
+
+Inbox::Slot& Inbox::admit(const TensorMessage& message) {
+  Slot& slot = slots_[static_cast<std::size_t>(message.slot)];
+  TROUPE_ASSERT(slot.state == Slot::State::granted);
+  slot.state = Slot::State::arriving;
+  slot.step = message.step;
+  slot.microbatch = message.microbatch;
+  slot.next_sequence = message.sequence + 1;
+  return slot;
+}
+
+Inbox::Slot* Inbox::find(std::uint64_t step, int microbatch) {
+  const auto found = std::ranges::find_if(slots_, [&](const Slot& slot) {
+    return (slot.state == Slot::State::ready || slot.state == Slot::State::held) &&
+           slot.step == step && slot.microbatch == microbatch;
+  });
+  return found == slots_.end() ? nullptr : &*found;
+}
+
+void Inbox::free_kept() {
+  for (Slot& slot : slots_)
+    if (slot.state == Slot::State::kept) slot.state = Slot::State::owed;
+}
+
+bool Inbox::sender_runs_short() const {
+  const auto granted = std::ranges::count(slots_, Slot::State::granted, &Slot::state);
+  return 2 * granted <= std::ssize(slots_);
+}
+
+std::optional<Credit> Inbox::take_owed() {
+  Credit credit{.edge = id(), .slots = {}};
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].state != Slot::State::owed) continue;
+    if (credit.slots.size() == credit.slots.capacity()) break;
+    credit.slots.push_back(static_cast<std::uint16_t>(i));
+    slots_[i].state = Slot::State::granted;
+  }
+  if (credit.slots.empty()) return std::nullopt;
+  return credit;
+}
+
+}  // namespace troupe::transport

@@ -1,0 +1,137 @@
+#include "transport/edges/outbox.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "tensor/error.h"
+#include "tensor/host_memory.h"
+#include "transport/edges/inbox.h"
+
+namespace troupe::transport {
+namespace {
+
+tensor::Buffer make_buffers(const Edge& edge, tensor::Device* device) {
+  const std::size_t bytes = send_buffers_bytes(edge);
+  const bool of_device = device && edge.from == edge.to && !device->host_reads_memory();
+  return of_device ? device->allocate(bytes, tensor::MemoryKind::device)
+                   : tensor::allocate_host(bytes);
+}
+
+}  // namespace
+
+Outbox::Outbox(const Edge& edge, OpenConfiguration* configuration, tensor::Device* device)
+    : edge_(edge),
+      digest_(digest(edge)),
+      memory_(make_buffers(edge, device)),
+      buffers_(num_send_buffers(edge)) {
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    buffers_[i].own = static_cast<std::byte*>(memory_.data()) + i * slot_stride(edge);
+    buffers_[i].box = this;
+    buffers_[i].configuration = configuration;
+  }
+  credits_.reserve(static_cast<std::size_t>(edge.slots));
+  if (is_local()) open(nullptr);
+}
+
+bool Outbox::open(std::unique_ptr<MappedSlots> mapped, bool kept) {
+  if (std::exchange(is_open_, true)) return false;
+  mapped_ = std::move(mapped);
+  if (kept) return true;
+  credits_.resize(static_cast<std::size_t>(edge_.slots));
+  std::iota(credits_.begin(), credits_.end(), 0);
+  assign_slots();
+  return true;
+}
+
+bool Outbox::add_credit(int slot) {
+  const bool waits = std::ranges::any_of(buffers_, [slot](const Buffer& buffer) {
+    return buffer.slot == slot && buffer.state != Buffer::State::leaving;
+  });
+  if (slot >= edge_.slots || waits || std::ranges::find(credits_, slot) != credits_.end())
+    return false;
+  credits_.push_back(slot);
+  assign_slots();
+  return true;
+}
+
+void Outbox::assign_slots() {
+  while (!credits_.empty()) {
+    Buffer* oldest = nullptr;
+    for (Buffer& buffer : buffers_) {
+      const bool lacks_slot = buffer.state != Buffer::State::free && buffer.slot == kNoSlot;
+      if (lacks_slot && (!oldest || buffer.order < oldest->order)) oldest = &buffer;
+    }
+    if (!oldest) return;
+    oldest->slot = credits_.back();
+    credits_.pop_back();
+  }
+}
+
+Outbox::Buffer* Outbox::take(const MessageKey& key) {
+  const auto found = std::ranges::find(buffers_, Buffer::State::free, &Buffer::state);
+  if (found == buffers_.end()) return nullptr;
+  found->state = Buffer::State::taken;
+  found->key = key;
+  found->order = order_++;
+  assign_slots();
+  found->in_slot = mapped_ && found->slot != kNoSlot;
+  return &*found;
+}
+
+bool Outbox::has_free() const {
+  return std::ranges::find(buffers_, Buffer::State::free, &Buffer::state) != buffers_.end();
+}
+
+Outbox::Buffer* Outbox::find_taken(const MessageKey& key) {
+  const auto found = std::ranges::find_if(buffers_, [&key](const Buffer& buffer) {
+    return buffer.state == Buffer::State::taken && buffer.key == key;
+  });
+  return found == buffers_.end() ? nullptr : &*found;
+}
+
+void Outbox::queue(Buffer& buffer) {
+  buffer.state = Buffer::State::queued;
+}
+
+int Outbox::num_queued() const {
+  return static_cast<int>(std::ranges::count(buffers_, Buffer::State::queued, &Buffer::state));
+}
+
+bool Outbox::is_empty() const {
+  return std::ranges::none_of(buffers_, [](const Buffer& buffer) {
+    return buffer.state == Buffer::State::queued || buffer.state == Buffer::State::leaving;
+  });
+}
+
+Outbox::Buffer* Outbox::next_to_send() {
+  Buffer* oldest = nullptr;
+  for (Buffer& buffer : buffers_) {
+    const bool can_leave = buffer.state == Buffer::State::queued && buffer.slot != kNoSlot;
+    if (can_leave && (!oldest || buffer.order < oldest->order)) oldest = &buffer;
+  }
+  if (oldest) oldest->state = Buffer::State::leaving;
+  return oldest;
+}
+
+void Outbox::recycle(Buffer& buffer) {
+  buffer.state = Buffer::State::free;
+  buffer.slot = kNoSlot;
+  buffer.in_slot = false;
+}
+
+void Outbox::recycle_at(const std::byte* own) {
+  const auto found = std::ranges::find(buffers_, own, &Buffer::own);
+  TROUPE_ASSERT(found != buffers_.end());
+  recycle(*found);
+}
+
+std::byte* Outbox::data_of(const Buffer& buffer) const {
+  return buffer.in_slot ? mapped(buffer.slot) : buffer.own;
+}
+
+std::byte* Outbox::mapped(int slot) const {
+  return mapped_ ? mapped_->data() + static_cast<std::size_t>(slot) * slot_stride(edge_) : nullptr;
+}
+
+}  // namespace troupe::transport
