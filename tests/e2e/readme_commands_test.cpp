@@ -55,6 +55,11 @@ const std::map<std::string, std::string> kNotRun{
     {"ninja -C build/release schedules_tests && ctest --preset release -R schedules "
      "--output-on-failure",
      "runs other tests of this build"},
+    {"ninja -C build/release stages_tests && ctest --preset release -R '^stages.optimizer_test$' "
+     "--output-on-failure",
+     "runs other tests of this build"},
+    {"build/release/tests/stages_tests --run_test='optimizer_test/*'",
+     "runs other tests of this build"},
     {"troupe scale --layout", "names an option; how it is used stands beside the command scale"},
 };
 
