@@ -8,9 +8,9 @@
 
 #include "actors/messages/enter_configuration.h"
 #include "actors/topology/assembly.h"
-#include "actors/worker/neighbour_copies.h"
-#include "actors/worker/plan_runner.h"
-#include "actors/worker/token_broadcast.h"
+#include "actors/worker/state/neighbour_copies.h"
+#include "actors/worker/step/plan_runner.h"
+#include "actors/worker/step/token_broadcast.h"
 #include "stages/corpus/token_data.h"
 #include "stages/replicas/data_parallel.h"
 #include "tensor/process_group.h"
@@ -25,7 +25,7 @@ struct StageState {
 };
 
 /// Everything that a configuration decides for one rank. Members are destroyed in reverse order:
-/// plan plan runners before what they refer to.
+/// plan runners before what they refer to.
 struct RankConfiguration {
   Configuration configuration;
   int rank = 0;

@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "actors/worker/collective_log.h"
-#include "actors/worker/parameter_histograms.h"
-#include "actors/worker/tap.h"
-#include "actors/worker/traced_actions.h"
+#include "actors/worker/step/parameter_histograms.h"
+#include "actors/worker/step/tap.h"
+#include "actors/worker/step/traced_actions.h"
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/storage/claim.h"
 #include "tensor/device.h"

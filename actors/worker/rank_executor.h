@@ -13,9 +13,9 @@
 
 #include "actors/messages/messages.h"
 #include "actors/topology/allocated_memory.h"
-#include "actors/worker/checkpoint_writer.h"
 #include "actors/worker/core_binding.h"
 #include "actors/worker/rank_configuration.h"
+#include "actors/worker/state/checkpoint_writer.h"
 #include "actors/worker/warm_stage.h"
 #include "tensor/process_group.h"
 #include "transport/node/ucx_node.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "actors/worker/rank_executor.h"
-#include "actors/worker/state_mover.h"
+#include "actors/worker/state/state_mover.h"
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/replicas/weight_comparison.h"
 #include "tensor/error.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "stages/corpus/tokenizers/utf8.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 
 namespace troupe::launch {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "launch/host/suggest.h"
-#include "launch/manifest/synonyms.h"
+#include "launch/manifest/toml/synonyms.h"
 
 namespace troupe::launch {
 namespace {

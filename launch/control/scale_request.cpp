@@ -1,7 +1,7 @@
 #include "launch/control/scale_request.h"
 
 #include "launch/control/request_fields.h"
-#include "launch/manifest/synonyms.h"
+#include "launch/manifest/toml/synonyms.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

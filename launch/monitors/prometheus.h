@@ -4,8 +4,8 @@
 #include <string>
 
 #include "actors/monitors/hub.h"
-#include "launch/manifest/http_address.h"
-#include "launch/manifest/peak_rate.h"
+#include "launch/manifest/checks/http_address.h"
+#include "launch/manifest/inputs/peak_rate.h"
 
 namespace troupe::launch {
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <utility>
 
-#include "launch/manifest/placement.h"
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/inputs/placement.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "launch/run/run_directory.h"
 #include "stages/files/checkpoint/checkpoint.h"
 #include "tensor/error.h"

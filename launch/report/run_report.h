@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/manifest/manifest.h"
+#include "launch/manifest/toml/manifest.h"
 #include "launch/report/history.h"
 #include "launch/report/metrics.h"
 #include "launch/report/step_picture.h"

@@ -6,7 +6,7 @@
 #include "launch/charts/html.h"
 #include "launch/charts/stacked_bar.h"
 #include "launch/host/quantities.h"
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "launch/report/gantt.h"
 #include "launch/report/layout_advice.h"
 #include "launch/report/sections.h"

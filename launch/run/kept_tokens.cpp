@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "stages/corpus/data/indexed_dataset.h"
+#include "stages/corpus/text/indexed_dataset.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "launch/manifest/manifest.h"
+#include "launch/manifest/toml/manifest.h"
 #include "stages/storage/input_file.h"
 
 namespace troupe::launch {

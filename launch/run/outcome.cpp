@@ -7,7 +7,7 @@
 #include <ctime>
 
 #include "launch/host/local_time.h"
-#include "launch/manifest/manifest.h"
+#include "launch/manifest/toml/manifest.h"
 #include "launch/run/metrics_file.h"
 #include "launch/run/run_directory.h"
 #include "stages/files/checkpoint/checkpoint.h"

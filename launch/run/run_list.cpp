@@ -10,7 +10,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "launch/manifest/manifest.h"
+#include "launch/manifest/toml/manifest.h"
 #include "launch/run/outcome.h"
 #include "launch/run/run_directory.h"
 #include "stages/files/checkpoint/checkpoint.h"

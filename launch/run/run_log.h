@@ -12,7 +12,7 @@
 #include "actors/topology/reports.h"
 #include "actors/topology/run_spec.h"
 #include "launch/host/console_writer.h"
-#include "launch/manifest/peak_rate.h"
+#include "launch/manifest/inputs/peak_rate.h"
 #include "launch/run/metrics_file.h"
 #include "launch/run/step_times.h"
 

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "launch/manifest/manifest.h"
+#include "launch/manifest/toml/manifest.h"
 #include "launch/run/file_lock.h"
 #include "launch/run/run_directory.h"
 #include "tensor/error.h"

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "launch/screen/dots.h"
-#include "stages/corpus/tokenizers/utf8.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 
 namespace troupe::launch {
 namespace {

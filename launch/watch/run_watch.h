@@ -13,7 +13,7 @@
 
 #include "actors/monitors/event.h"
 #include "actors/topology/run_spec.h"
-#include "launch/manifest/peak_rate.h"
+#include "launch/manifest/inputs/peak_rate.h"
 #include "launch/monitors/step_gatherer.h"
 #include "launch/run/step_times.h"
 #include "launch/watch/run_now.h"

@@ -9,7 +9,7 @@
 #include "actors/topology/reports.h"
 #include "actors/topology/scale.h"
 #include "launch/host/machine.h"
-#include "launch/manifest/manifest.h"
+#include "launch/manifest/toml/manifest.h"
 #include "launch/web/run_probe.h"
 
 namespace troupe::launch {

@@ -7,9 +7,9 @@
 
 #include "actors/topology/configuration.h"
 #include "launch/host/quantities.h"
-#include "launch/manifest/placement.h"
-#include "launch/manifest/reshape.h"
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/inputs/placement.h"
+#include "launch/manifest/resolve/reshape.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "schedules/plan/counted.h"
 
 namespace troupe::launch {

@@ -4,7 +4,7 @@
 
 #include "actors/topology/scale.h"
 #include "launch/host/machine.h"
-#include "launch/manifest/manifest.h"
+#include "launch/manifest/toml/manifest.h"
 
 namespace troupe::launch {
 

@@ -11,7 +11,7 @@
 #include "actors/topology/schedule_kinds.h"
 #include "launch/charts/html.h"
 #include "launch/control/control_protocol.h"
-#include "launch/manifest/host_names.h"
+#include "launch/manifest/checks/host_names.h"
 #include "launch/web/page.h"
 #include "launch/web/state_replies.h"
 #include "tensor/error.h"

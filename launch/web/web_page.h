@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "actors/monitors/hub.h"
-#include "launch/manifest/http_address.h"
+#include "launch/manifest/checks/http_address.h"
 #include "launch/watch/run_watch.h"
 #include "launch/web/command_handler.h"
 

@@ -57,7 +57,7 @@ struct GradientGroup {
   tensor::ProcessGroup* group = nullptr;
   std::string name{};
 };
-/// Who adds to a stage's gradients beside its own shards.
+/// The other ranks whose gradients are added to those of a stage, besides its own shards.
 struct GradientGroups {
   GradientGroup tied;    ///< the stage with the other use of a tied embedding
   GradientGroup mirror;  ///< the stage that holds a copy of the same layers

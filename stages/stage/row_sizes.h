@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "stages/corpus/data/documents.h"
+#include "stages/corpus/text/documents.h"
 
 namespace troupe::stages {
 

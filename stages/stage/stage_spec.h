@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "stages/corpus/data/documents.h"
+#include "stages/corpus/text/documents.h"
 #include "stages/model/model_config.h"
 #include "stages/model/sharding.h"
 #include "stages/stage/recompute.h"

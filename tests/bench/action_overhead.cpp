@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/worker/plan_runner.h"
+#include "actors/worker/step/plan_runner.h"
 #include "stages/corpus/token_data.h"
 #include "tensor/error.h"
 #include "tests/bench/timing.h"

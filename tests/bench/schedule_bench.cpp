@@ -25,7 +25,7 @@
 #include <string>
 #include <thread>
 
-#include "actors/worker/plan_runner.h"
+#include "actors/worker/step/plan_runner.h"
 #include "schedules/analysis/simulate.h"
 #include "schedules/generators/generators.h"
 #include "stages/decoder/stage/transformer_stage.h"

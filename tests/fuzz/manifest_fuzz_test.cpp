@@ -1,6 +1,6 @@
 #include <boost/test/unit_test.hpp>
 
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"

@@ -1,9 +1,9 @@
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 
-#include "stages/corpus/data/indexed_dataset.h"
-#include "stages/corpus/data/token_cache.h"
-#include "stages/corpus/data/token_file.h"
+#include "stages/corpus/text/indexed_dataset.h"
+#include "stages/corpus/tokens/token_cache.h"
+#include "stages/corpus/tokens/token_file.h"
 #include "tensor/error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "launch/host/machine.h"
-#include "launch/manifest/check.h"
-#include "launch/manifest/manifest.h"
-#include "launch/manifest/resolve.h"
+#include "launch/manifest/checks/check.h"
+#include "launch/manifest/resolve/resolve.h"
+#include "launch/manifest/toml/manifest.h"
 #include "tests/support/expect_error.h"
 
 namespace troupe::test {

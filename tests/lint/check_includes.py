@@ -16,7 +16,8 @@ MAY_INCLUDE = {
     "tests": set(FOLDERS),
 }
 BESIDE = "files beside the rooms"
-# folder -> its rooms, each with the others whose headers it may include; files beside the rooms are one, too.
+# folder -> its rooms, each with the others whose headers it may include, and the rooms within them; files beside the
+# rooms are one, too.
 ROOMS = {
     "tensor": {
         BESIDE: set(),
@@ -41,20 +42,24 @@ ROOMS = {
     "stages": {
         "model": set(),
         "storage": set(),
-        "corpus/tokenizers": {"storage"},
+        "corpus/tokenizers/text": {"storage"},
+        "corpus/tokenizers/bpe": {"corpus/tokenizers/text"},
+        "corpus/tokenizers": {"storage", "corpus/tokenizers"},
         "corpus/chat": {"storage", "corpus/tokenizers"},
-        "corpus/data": {"storage", "corpus/tokenizers", "corpus/chat"},
-        "corpus": {"storage", "corpus/tokenizers", "corpus/chat", "corpus/data"},
-        "stage": {"model", "corpus/data"},
+        "corpus/text": {"storage", "corpus/tokenizers", "corpus/chat"},
+        "corpus/tokens": {"storage", "corpus/tokenizers", "corpus/text"},
+        "corpus/samples": {"corpus/text", "corpus/tokens"},
+        "corpus": {"corpus"},
+        "stage": {"model", "corpus/text"},
         "decoder/layers": {"model", "stage"},
         "decoder/parameters": {"model", "stage", "decoder/layers"},
         "decoder/chunk": {"model", "stage", "decoder/layers", "decoder/parameters"},
         "decoder/stage": {"model", "stage", "decoder/layers", "decoder/parameters", "decoder/chunk"},
         "replicas": {"model", "stage", "decoder/parameters", "decoder/chunk"},
         "inference": {"model", "corpus", "stage", "decoder/layers", "decoder/parameters"},
-        "files/safetensors": {"model", "storage", "corpus/tokenizers"},
+        "files/safetensors": {"model", "storage", "corpus/tokenizers/text"},
         "files/hugging_face": {"model", "storage", "corpus/tokenizers", "files/safetensors"},
-        "files/checkpoint": {"model", "storage", "corpus/data", "stage", "files/safetensors", "files/hugging_face"},
+        "files/checkpoint": {"model", "storage", "corpus/text", "stage", "files/safetensors", "files/hugging_face"},
         "files/copies": {"model", "storage", "files/safetensors", "files/hugging_face", "files/checkpoint"},
     },
     "actors": {
@@ -63,12 +68,18 @@ ROOMS = {
         "monitors": {"topology", "messages"},
         "protocol": {"topology", "messages"},
         "tuning": {"topology", "messages"},
-        "worker": {"topology", "messages", "monitors", "protocol", "tuning"},
+        "worker/step": {"topology", "messages", "monitors"},
+        "worker/state": {"topology", "messages"},
+        "worker": {"topology", "messages", "monitors", "protocol", "tuning", "worker"},
         "director": {"topology", "messages", "monitors", "protocol", "tuning"},
     },
     "launch": {
         "host": set(),
-        "manifest": {"host"},
+        "manifest/keys": set(),
+        "manifest/toml": {"host", "manifest/keys"},
+        "manifest/resolve": {"host", "manifest/keys", "manifest/toml"},
+        "manifest/checks": {"host", "manifest/keys", "manifest/toml", "manifest/resolve"},
+        "manifest/inputs": {"host", "manifest/keys", "manifest/toml", "manifest/resolve", "manifest/checks"},
         "run": {"host", "manifest"},
         "control": {"host", "manifest", "run"},
         "monitors": {"host", "manifest", "run", "control"},
@@ -77,7 +88,11 @@ ROOMS = {
         "watch": {"host", "manifest", "run", "control", "monitors", "charts", "report"},
         "web": {"host", "manifest", "run", "control", "monitors", "charts", "report", "watch"},
         "screen": {"host", "manifest", "run", "control", "monitors", "charts", "report", "watch"},
-        "commands": {"host", "manifest", "run", "control", "monitors", "charts", "report", "watch", "web", "screen"},
+        "commands": {"host", "manifest", "run", "control", "monitors", "charts", "report"},
+        "commands/models": {"host", "manifest", "run", "control", "commands"},
+        "commands/runs": {"host", "manifest", "run", "control", "monitors", "charts", "report", "screen", "commands"},
+        "commands/launching": {"host", "manifest", "run", "control", "monitors", "report", "watch", "web", "screen",
+                               "commands"},
         "examples": {"monitors"},
         BESIDE: {"commands", "host"},
     },
@@ -174,8 +189,9 @@ def faults_of_room(path, number, quote, header):
             yield where + f"<{header}>: {name} does without"
     elif header.startswith(folder + "/"):
         target = room_of(header.split("/"))
-        if target != room and target not in ROOMS[folder][room]:
-            may = ", ".join(sorted(ROOMS[folder][room])) or "no other room"
+        may_include = ROOMS[folder][room]
+        if target != room and not any(target == other or target.startswith(other + "/") for other in may_include):
+            may = ", ".join(sorted(may_include)) or "no other room"
             yield where + f'"{header}": {name} may include {may}'
     elif name in ROOM_SEES and not header.startswith(ROOM_SEES[name]):
         yield where + f'"{header}": of other folders, {name} may include {", ".join(ROOM_SEES[name])}'

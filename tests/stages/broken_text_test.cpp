@@ -1,9 +1,9 @@
-#include "stages/corpus/data/broken_text.h"
+#include "stages/corpus/text/broken_text.h"
 
 #include <boost/test/unit_test.hpp>
 
-#include "stages/corpus/data/file_kind.h"
-#include "stages/corpus/data/token_cache.h"
+#include "stages/corpus/text/file_kind.h"
+#include "stages/corpus/tokens/token_cache.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/sentencepiece_model.h"
 #include "tests/support/temp_dir.h"

@@ -3,11 +3,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "stages/corpus/data/data_feed.h"
-#include "stages/corpus/data/token_cache.h"
-#include "stages/corpus/data/token_file.h"
-#include "stages/corpus/data/token_scan.h"
+#include "stages/corpus/samples/data_feed.h"
 #include "stages/corpus/tokenizers/tokenizer.h"
+#include "stages/corpus/tokens/token_cache.h"
+#include "stages/corpus/tokens/token_file.h"
+#include "stages/corpus/tokens/token_scan.h"
 #include "stages/files/hugging_face/hf_tokenizer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/sentencepiece_model.h"

@@ -1,11 +1,11 @@
-#include "stages/corpus/data/data_feed.h"
+#include "stages/corpus/samples/data_feed.h"
 
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 #include <random>
 #include <vector>
 
-#include "stages/corpus/data/shuffle.h"
+#include "stages/corpus/samples/shuffle.h"
 #include "tensor/ops.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/memory_tokens.h"

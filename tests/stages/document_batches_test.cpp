@@ -1,4 +1,4 @@
-#include "stages/corpus/data/document_batches.h"
+#include "stages/corpus/samples/document_batches.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

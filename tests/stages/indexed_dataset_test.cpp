@@ -1,11 +1,11 @@
-#include "stages/corpus/data/indexed_dataset.h"
+#include "stages/corpus/text/indexed_dataset.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 
-#include "stages/corpus/data/text_files.h"
-#include "stages/corpus/data/token_cache.h"
-#include "stages/corpus/data/token_file.h"
+#include "stages/corpus/text/text_files.h"
+#include "stages/corpus/tokens/token_cache.h"
+#include "stages/corpus/tokens/token_file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/sentencepiece_model.h"

@@ -1,4 +1,4 @@
-#include "stages/corpus/data/mixture.h"
+#include "stages/corpus/samples/mixture.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

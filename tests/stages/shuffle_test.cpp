@@ -1,4 +1,4 @@
-#include "stages/corpus/data/shuffle.h"
+#include "stages/corpus/samples/shuffle.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>

@@ -4,7 +4,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
-#include "stages/corpus/data/document_batches.h"
+#include "stages/corpus/samples/document_batches.h"
 #include "tests/support/memory_tokens.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/reference_models.h"

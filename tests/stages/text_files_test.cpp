@@ -1,11 +1,11 @@
-#include "stages/corpus/data/text_files.h"
+#include "stages/corpus/text/text_files.h"
 
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "stages/corpus/data/file_kind.h"
-#include "stages/corpus/data/json_line.h"
+#include "stages/corpus/text/file_kind.h"
+#include "stages/corpus/text/json_line.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"

@@ -1,4 +1,4 @@
-#include "stages/corpus/data/token_cache.h"
+#include "stages/corpus/tokens/token_cache.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,10 +10,10 @@
 #include <numeric>
 #include <thread>
 
-#include "stages/corpus/data/text_files.h"
-#include "stages/corpus/data/token_cache_pruning.h"
-#include "stages/corpus/data/token_file.h"
+#include "stages/corpus/text/text_files.h"
 #include "stages/corpus/tokenizers/tokenizer.h"
+#include "stages/corpus/tokens/token_cache_pruning.h"
+#include "stages/corpus/tokens/token_file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/sentencepiece_model.h"

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "stages/corpus/data/token_file.h"
+#include "stages/corpus/tokens/token_file.h"
 
 namespace troupe::test {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/topology/assembly.h"
-#include "actors/worker/plan_runner.h"
+#include "actors/worker/step/plan_runner.h"
 #include "stages/corpus/token_data.h"
 #include "stages/decoder/stage/transformer_stage.h"
 

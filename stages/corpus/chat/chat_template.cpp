@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "stages/corpus/chat/jinja_values.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 #include "stages/corpus/tokenizers/tokenizer_config.h"
-#include "stages/corpus/tokenizers/utf8.h"
 #include "stages/storage/input_file.h"
 #include "tensor/error.h"
 

@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "stages/corpus/chat/string_literal.h"
-#include "stages/corpus/tokenizers/utf8.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {

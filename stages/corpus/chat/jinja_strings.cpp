@@ -4,7 +4,7 @@
 
 #include "stages/corpus/chat/jinja_lexer.h"
 #include "stages/corpus/chat/jinja_values.h"
-#include "stages/corpus/tokenizers/utf8.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 
 // Methods of strings, and filters.
 

@@ -5,7 +5,7 @@
 #include <charconv>
 
 #include "stages/corpus/chat/jinja_lexer.h"
-#include "stages/corpus/tokenizers/utf8.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 
 namespace troupe::stages {
 namespace {

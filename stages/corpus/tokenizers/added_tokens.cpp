@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "stages/corpus/tokenizers/utf8.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 
 namespace troupe::stages {
 namespace {

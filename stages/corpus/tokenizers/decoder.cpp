@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "stages/corpus/tokenizers/byte_alphabet.h"
-#include "stages/corpus/tokenizers/utf8.h"
+#include "stages/corpus/tokenizers/text/byte_alphabet.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 
 namespace troupe::stages {
 namespace {

@@ -5,7 +5,7 @@
 #include <variant>
 #include <vector>
 
-#include "stages/corpus/tokenizers/json_part.h"
+#include "stages/corpus/tokenizers/text/json_part.h"
 
 namespace troupe::stages {
 

@@ -6,8 +6,8 @@
 #include <variant>
 #include <vector>
 
-#include "stages/corpus/tokenizers/json_part.h"
-#include "stages/corpus/tokenizers/pattern.h"
+#include "stages/corpus/tokenizers/text/json_part.h"
+#include "stages/corpus/tokenizers/text/pattern.h"
 #include "stages/corpus/tokenizers/tokenizer.h"
 
 namespace troupe::stages {

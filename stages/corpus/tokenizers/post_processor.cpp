@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "stages/corpus/tokenizers/bpe_model.h"
+#include "stages/corpus/tokenizers/bpe/bpe_model.h"
 
 namespace troupe::stages {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "stages/corpus/tokenizers/json_part.h"
+#include "stages/corpus/tokenizers/text/json_part.h"
 #include "stages/corpus/tokenizers/tokenizer.h"
 
 namespace troupe::stages {

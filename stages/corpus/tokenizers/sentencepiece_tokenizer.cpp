@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "stages/corpus/tokenizers/added_tokens.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 #include "stages/corpus/tokenizers/token_names.h"
 #include "stages/corpus/tokenizers/tokenizer_config.h"
 #include "stages/corpus/tokenizers/tokens_beside.h"
-#include "stages/corpus/tokenizers/utf8.h"
 #include "stages/storage/input_file.h"
 #include "tensor/error.h"
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "stages/corpus/tokenizers/bpe_model.h"
+#include "stages/corpus/tokenizers/bpe/bpe_model.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "stages/corpus/tokenizers/added_tokens.h"
-#include "stages/corpus/tokenizers/json_part.h"
-#include "stages/corpus/tokenizers/text_hash.h"
+#include "stages/corpus/tokenizers/text/json_part.h"
+#include "stages/corpus/tokenizers/text/text_hash.h"
 #include "stages/corpus/tokenizers/tokens_beside.h"
 
 namespace troupe::stages {

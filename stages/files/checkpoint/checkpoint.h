@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "stages/corpus/data/documents.h"
-#include "stages/corpus/data/loss_on.h"
+#include "stages/corpus/text/documents.h"
+#include "stages/corpus/text/loss_on.h"
 #include "stages/files/hugging_face/side_files.h"
 #include "stages/model/model_config.h"
 #include "stages/model/sharding.h"

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "stages/corpus/tokenizers/byte_alphabet.h"
+#include "stages/corpus/tokenizers/text/byte_alphabet.h"
 #include "stages/corpus/tokenizers/tokenizer.h"
 #include "stages/corpus/tokenizers/tokenizer_config.h"
 #include "stages/files/safetensors/file_names.h"

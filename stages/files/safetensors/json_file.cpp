@@ -5,7 +5,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "stages/corpus/tokenizers/utf8.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/json_reason.h"
 #include "tensor/error.h"

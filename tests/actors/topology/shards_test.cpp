@@ -7,7 +7,7 @@
 #include "actors/topology/assembly.h"
 #include "actors/topology/state_parts.h"
 #include "actors/topology/state_plan.h"
-#include "actors/worker/unit_state.h"
+#include "actors/worker/state/unit_state.h"
 #include "stages/decoder/parameters/parameters.h"
 #include "tests/support/run_specs.h"
 

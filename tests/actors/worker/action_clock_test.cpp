@@ -1,4 +1,4 @@
-#include "actors/worker/action_clock.h"
+#include "actors/worker/step/action_clock.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,7 +1,7 @@
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 
-#include "actors/worker/plan_runner.h"
+#include "actors/worker/step/plan_runner.h"
 #include "stages/replicas/data_parallel.h"
 #include "tests/support/counted_new.h"
 #include "tests/support/gradient_stage.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <sstream>
 
-#include "actors/worker/plan_runner.h"
+#include "actors/worker/step/plan_runner.h"
 #include "stages/decoder/stage/optimizer.h"
 #include "tests/support/rank_groups.h"
 #include "tests/support/recomputes.h"

@@ -1,4 +1,4 @@
-#include "actors/worker/plan_runner.h"
+#include "actors/worker/step/plan_runner.h"
 
 #include <atomic>
 #include <boost/test/unit_test.hpp>

@@ -2,7 +2,7 @@
 #include <map>
 #include <mutex>
 
-#include "actors/worker/plan_runner.h"
+#include "actors/worker/step/plan_runner.h"
 #include "tests/support/rank_groups.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/test_device.h"

@@ -1,4 +1,4 @@
-#include "actors/worker/step_losses.h"
+#include "actors/worker/step/step_losses.h"
 
 #include <boost/test/unit_test.hpp>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "actors/worker/tap.h"
+#include "actors/worker/step/tap.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

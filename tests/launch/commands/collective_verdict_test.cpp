@@ -1,4 +1,4 @@
-#include "launch/commands/collective_verdict.h"
+#include "launch/commands/runs/collective_verdict.h"
 
 #include <boost/test/unit_test.hpp>
 

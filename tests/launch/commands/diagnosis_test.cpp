@@ -1,4 +1,4 @@
-#include "launch/commands/diagnosis.h"
+#include "launch/commands/runs/diagnosis.h"
 
 #include <signal.h>
 #include <sys/wait.h>

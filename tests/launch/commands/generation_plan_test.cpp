@@ -1,4 +1,4 @@
-#include "launch/commands/generation_plan.h"
+#include "launch/commands/models/generation_plan.h"
 
 #include <boost/test/unit_test.hpp>
 

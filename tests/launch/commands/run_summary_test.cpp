@@ -1,9 +1,9 @@
-#include "launch/commands/run_summary.h"
+#include "launch/commands/launching/run_summary.h"
 
 #include <boost/test/unit_test.hpp>
 #include <sstream>
 
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 
 namespace troupe::test {

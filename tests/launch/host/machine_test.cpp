@@ -5,7 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "launch/host/signals.h"
-#include "launch/manifest/tokenizing.h"
+#include "launch/manifest/resolve/tokenizing.h"
 #include "tests/support/temp_dir.h"
 
 namespace troupe::test {

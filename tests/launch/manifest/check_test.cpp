@@ -1,9 +1,9 @@
-#include "launch/manifest/check.h"
+#include "launch/manifest/checks/check.h"
 
 #include <boost/test/unit_test.hpp>
 
-#include "launch/manifest/placement.h"
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/inputs/placement.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "schedules/analysis/validate.h"
 #include "schedules/generators/generators.h"
 #include "tests/launch/manifest_text.h"

@@ -1,10 +1,10 @@
-#include "launch/manifest/corpus.h"
+#include "launch/manifest/inputs/corpus.h"
 
 #include <stdlib.h>
 
 #include <boost/test/unit_test.hpp>
 
-#include "launch/manifest/resolve.h"
+#include "launch/manifest/resolve/resolve.h"
 #include "stages/corpus/token_data.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"

@@ -1,9 +1,9 @@
-#include "launch/manifest/data_parallel_keys.h"
+#include "launch/manifest/keys/data_parallel_keys.h"
 
 #include <boost/test/unit_test.hpp>
 
-#include "launch/manifest/defaults.h"
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/keys/defaults.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 
 // Tests how [data_parallel] becomes a DataParallelSpec, and what of it is refused.

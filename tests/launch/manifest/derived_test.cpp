@@ -2,9 +2,9 @@
 #include <boost/test/unit_test.hpp>
 
 #include "actors/topology/configuration.h"
-#include "launch/manifest/changes.h"
-#include "launch/manifest/reshape.h"
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/resolve/changes.h"
+#include "launch/manifest/resolve/reshape.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
 

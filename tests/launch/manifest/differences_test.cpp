@@ -1,8 +1,8 @@
-#include "launch/manifest/differences.h"
+#include "launch/manifest/inputs/differences.h"
 
 #include <boost/test/unit_test.hpp>
 
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/expect_error.h"

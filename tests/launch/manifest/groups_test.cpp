@@ -1,8 +1,8 @@
 #include <boost/test/unit_test.hpp>
 
-#include "launch/manifest/differences.h"
-#include "launch/manifest/placement.h"
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/inputs/differences.h"
+#include "launch/manifest/inputs/placement.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
 

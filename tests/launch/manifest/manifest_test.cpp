@@ -1,4 +1,4 @@
-#include "launch/manifest/manifest.h"
+#include "launch/manifest/toml/manifest.h"
 
 #include <stdlib.h>
 

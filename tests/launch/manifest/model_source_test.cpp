@@ -1,8 +1,8 @@
-#include "launch/manifest/model_source.h"
+#include "launch/manifest/resolve/model_source.h"
 
 #include <boost/test/unit_test.hpp>
 
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/hf_files.h"

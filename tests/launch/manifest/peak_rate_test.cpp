@@ -1,8 +1,8 @@
-#include "launch/manifest/peak_rate.h"
+#include "launch/manifest/inputs/peak_rate.h"
 
 #include <boost/test/unit_test.hpp>
 
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 
 namespace troupe::test {

@@ -1,4 +1,4 @@
-#include "launch/manifest/placement.h"
+#include "launch/manifest/inputs/placement.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -6,7 +6,7 @@
 
 #include "actors/topology/assembly.h"
 #include "actors/topology/memory_plan.h"
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "transport/edges/channel.h"
 

@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
-#include "launch/manifest/defaults.h"
+#include "launch/manifest/keys/defaults.h"
 #include "tests/support/temp_dir.h"
 
 // launch/README.md holds the table of keys as the program knows them.

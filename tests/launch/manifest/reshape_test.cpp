@@ -1,4 +1,4 @@
-#include "launch/manifest/reshape.h"
+#include "launch/manifest/resolve/reshape.h"
 
 #include <boost/test/unit_test.hpp>
 #include <optional>
@@ -6,7 +6,7 @@
 
 #include "actors/topology/scale.h"
 #include "actors/topology/schedule_kinds.h"
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 
 // Every shape that a live change can reach is one that a resume accepts.

@@ -1,4 +1,4 @@
-#include "launch/manifest/synonyms.h"
+#include "launch/manifest/toml/synonyms.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "actors/topology/schedule_kinds.h"
-#include "launch/manifest/manifest.h"
+#include "launch/manifest/toml/manifest.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
 

@@ -1,9 +1,9 @@
-#include "launch/manifest/warnings.h"
+#include "launch/manifest/inputs/warnings.h"
 
 #include <boost/test/unit_test.hpp>
 
 #include "launch/host/quantities.h"
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
 

@@ -2,7 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "launch/web/advisor.h"
 #include "tests/launch/manifest_text.h"
 

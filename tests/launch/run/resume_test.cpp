@@ -2,8 +2,8 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "launch/manifest/inputs.h"
-#include "launch/manifest/resolve.h"
+#include "launch/manifest/inputs/inputs.h"
+#include "launch/manifest/resolve/resolve.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/expect_error.h"

@@ -6,7 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "launch/control/live_run.h"
-#include "launch/manifest/manifest.h"
+#include "launch/manifest/toml/manifest.h"
 #include "launch/run/outcome.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_dir.h"

@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
-#include "launch/manifest/run_spec.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/temp_dir.h"
 

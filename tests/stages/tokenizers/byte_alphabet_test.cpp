@@ -1,8 +1,8 @@
-#include "stages/corpus/tokenizers/byte_alphabet.h"
+#include "stages/corpus/tokenizers/text/byte_alphabet.h"
 
 #include <boost/test/unit_test.hpp>
 
-#include "stages/corpus/tokenizers/utf8.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 
 BOOST_AUTO_TEST_SUITE(byte_alphabet_test)
 

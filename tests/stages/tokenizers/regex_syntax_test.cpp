@@ -1,4 +1,4 @@
-#include "stages/corpus/tokenizers/regex_syntax.h"
+#include "stages/corpus/tokenizers/text/regex_syntax.h"
 
 #include <boost/test/unit_test.hpp>
 

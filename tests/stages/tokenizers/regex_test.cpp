@@ -1,4 +1,4 @@
-#include "stages/corpus/tokenizers/regex.h"
+#include "stages/corpus/tokenizers/text/regex.h"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

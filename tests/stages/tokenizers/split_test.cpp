@@ -1,4 +1,4 @@
-#include "stages/corpus/tokenizers/split.h"
+#include "stages/corpus/tokenizers/text/split.h"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

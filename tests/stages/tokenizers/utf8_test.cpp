@@ -1,4 +1,4 @@
-#include "stages/corpus/tokenizers/utf8.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 
 #include <boost/test/unit_test.hpp>
 

@@ -1,0 +1,140 @@
+#include "actors/worker/state/neighbour_copies.h"
+
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "tensor/error.h"
+
+namespace troupe::actors {
+namespace {
+
+std::uint64_t sum_of(const tensor::Tensor& piece) {
+  return XXH3_64bits(piece.as<float>(), piece.num_bytes());
+}
+
+int parity_of(std::int64_t step) {
+  return static_cast<int>(step % 2);
+}
+
+}  // namespace
+
+NeighbourCopies::NeighbourCopies(const RunSpec& spec, const ClusterShape& shape, int rank,
+                                 tensor::Device& device, transport::Channel& channel)
+    : spec_(spec),
+      copies_(device),
+      channel_(channel),
+      rank_(rank),
+      before_(neighbour_of(shape, rank, -1)),
+      size_before_(
+          size_of_units(units_of(spec, shape, before_), spec.model, sharding_of(shape, before_))) {}
+
+transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int64_t piece) const {
+  return {.step = static_cast<std::uint64_t>(step),
+          .microbatch = static_cast<int>(piece),
+          .chunk = chunk_of_copy(rank, step),
+          .direction = transport::Direction::state};
+}
+
+void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {
+  // The step is committed, so every rank holds the copy of the step before, and older copies are
+  // not needed.
+  drop_before(step - 1);
+  row_.clear();
+  for (const stages::Parameter& parameter : stage.parameters())
+    for (const auto* x : {&parameter.weight, &parameter.exp_avg, &parameter.exp_avg_sq})
+      row_.add(*x);
+  for (std::int64_t begin = 0, i = 0; begin < row_.size(); begin += kPieceElements, ++i) {
+    const tensor::Tensor buffer = channel_.acquire(key(rank_, step, i));
+    const std::int64_t count = std::min(kPieceElements, row_.size() - begin);
+    const tensor::Tensor piece = slice(buffer, 0, count);
+    row_.read(copies_, begin, piece);
+    const std::uint64_t sum = sum_of(piece);
+    std::memcpy(slice(buffer, count, kSumElements).data, &sum, sizeof sum);
+    channel_.send(key(rank_, step, i), buffer);
+  }
+  sent_ = step;
+}
+
+void NeighbourCopies::receive(std::int64_t step) {
+  Copy& copy = free_copy();
+  if (size_before_ > 0) copy.owner = channel_.keep(key(before_, step, 0));
+  for (std::int64_t i = 0; i < num_pieces(size_before_); ++i) {
+    const tensor::Tensor buffer = channel_.receive(key(before_, step, i));
+    const std::int64_t count = std::min(kPieceElements, size_before_ - i * kPieceElements);
+    const tensor::Tensor piece = slice(buffer, 0, count);
+    std::uint64_t sum = 0;
+    std::memcpy(&sum, slice(buffer, count, kSumElements).data, sizeof sum);
+    if (sum != sum_of(piece))
+      throw Error(ErrorKind::unavailable, "the state of step " + std::to_string(step) +
+                                              " arrived damaged from rank " +
+                                              std::to_string(before_));
+    copy.memory.add(piece);
+  }
+  copy.step = step;
+}
+
+void NeighbourCopies::drop_before(std::int64_t step) {
+  for (Copy& copy : received_) {
+    if (copy.step < 0 || copy.step >= step) continue;
+    if (copy.adopted && size_before_ > 0) channel_.free_kept(key(before_, copy.step, 0));
+    for (std::int64_t i = 0; i < num_pieces(size_before_) && !copy.adopted; ++i)
+      channel_.release(key(before_, copy.step, i));
+    copy = {};
+  }
+}
+
+std::vector<transport::KeptSlots> NeighbourCopies::kept(const std::vector<HeldCopy>& held,
+                                                        std::int64_t step, bool is_copied) const {
+  std::vector<transport::KeptSlots> kept;
+  for (const HeldCopy& copy : held) {
+    const bool fits = copy.rank == before_ && copy.memory.size() == size_before_ && copy.owner;
+    // If the neighbour sends its state of `step` as the configuration begins, that needs slots at
+    // once.
+    const bool stays = copy.step == step ? is_copied : parity_of(copy.step) != parity_of(step);
+    if (fits && stays)
+      kept.push_back({.chunk = chunk_of_copy(before_, copy.step),
+                      .direction = transport::Direction::state,
+                      .memory = copy.owner});
+  }
+  return kept;
+}
+
+void NeighbourCopies::free_kept() {
+  for (const int parity : {0, 1})
+    if (size_before_ > 0 && !is_adopted(parity)) channel_.free_kept(key(before_, parity, 0));
+}
+
+bool NeighbourCopies::is_adopted(int parity) const {
+  return std::ranges::any_of(received_, [parity](const Copy& copy) {
+    return copy.adopted && parity_of(copy.step) == parity;
+  });
+}
+
+void NeighbourCopies::adopt(const HeldCopy& copy) {
+  TROUPE_ASSERT(copy.rank == before_ && copy.memory.size() == size_before_);
+  free_copy() = {.step = copy.step, .memory = copy.memory, .owner = copy.owner, .adopted = true};
+}
+
+NeighbourCopies::Copy& NeighbourCopies::free_copy() {
+  Copy& copy = received_[received_[0].step < 0 ? 0 : 1];
+  TROUPE_ASSERT(copy.step < 0);
+  return copy;
+}
+
+bool NeighbourCopies::has_received(std::int64_t step) const {
+  return received_[0].step == step || received_[1].step == step;
+}
+
+std::vector<NeighbourCopies::HeldCopy> NeighbourCopies::take_out() const {
+  std::vector<HeldCopy> held;
+  for (const Copy& copy : received_)
+    if (copy.step >= 0)
+      held.push_back(
+          {.rank = before_, .step = copy.step, .memory = copy.memory, .owner = copy.owner});
+  return held;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,396 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <optional>
+#include <utility>
+
+#include "actors/director/cluster.h"
+#include "launch/commands/commands.h"
+#include "launch/commands/launching/run_end.h"
+#include "launch/commands/launching/run_summary.h"
+#include "launch/commands/launching/sinks.h"
+#include "launch/control/control_client.h"
+#include "launch/control/control_server.h"
+#include "launch/host/console.h"
+#include "launch/host/console_writer.h"
+#include "launch/host/descriptors.h"
+#include "launch/host/progress_line.h"
+#include "launch/host/signals.h"
+#include "launch/host/threads.h"
+#include "launch/manifest/inputs/corpus.h"
+#include "launch/manifest/inputs/differences.h"
+#include "launch/manifest/inputs/gpus.h"
+#include "launch/manifest/inputs/inputs.h"
+#include "launch/manifest/inputs/placement.h"
+#include "launch/manifest/inputs/warnings.h"
+#include "launch/manifest/resolve/changes.h"
+#include "launch/manifest/resolve/reshape.h"
+#include "launch/manifest/resolve/run_spec.h"
+#include "launch/manifest/resolve/tokenizing.h"
+#include "launch/manifest/toml/manifest.h"
+#include "launch/run/claim_watch.h"
+#include "launch/run/kept_tokens.h"
+#include "launch/run/outcome.h"
+#include "launch/run/resume.h"
+#include "launch/run/run_directory.h"
+#include "launch/run/run_log.h"
+#include "launch/run/save_hook.h"
+#include "tensor/cpu/thread_team.h"
+#include "tensor/shortage.h"
+
+namespace troupe::launch {
+namespace {
+
+/// The threads that a launcher starts beside those for its signals and its console, and some for
+/// the page and metrics: five of CAF, four that report, three monitors, the control socket.
+constexpr int kThreads = 16;
+
+/// The inputs of a launch, decided and checked before anything is written or started.
+struct Start {
+  Manifest manifest;       ///< manifest as it is saved with the run
+  std::string checkpoint;  ///< own checkpoint to resume from; empty: as the manifest says
+  /// Checkpoint that it starts from, own or named by the manifest.
+  std::optional<stages::CheckpointInfo> goes_on_from;
+  std::vector<TornCheckpoint> torn;
+  std::vector<std::filesystem::path> of_others;  ///< newer checkpoints that the run has not written
+  std::vector<std::string> changed;              ///< run.changed of the manifest of a new run
+  bool resumed = false;                   ///< whether it resumes a run in that run's directory
+  std::optional<RunDirectory> directory;  ///< directory of a resumed run, which is owned already
+
+  /// The number of steps that are done already.
+  std::int64_t step() const { return goes_on_from ? goes_on_from->step : 0; }
+};
+
+stages::Progress verifying() {
+  return progress_line("verifying the checkpoint,");
+}
+
+Start new_run(const LaunchOptions& options, const Machine& machine) {
+  Start start{.manifest =
+                  options.from.empty()
+                      ? load_manifest(options.manifest, options.overrides, machine)
+                      : manifest_of_model(options.from, options.files, options.overrides, machine)};
+  start.goes_on_from = check_start(start.manifest, verifying());
+  RunDirectory::check_free(start.manifest.text("run.dir"));
+  start.changed = start.manifest.texts("run.changed");
+  start.manifest.resolve("run.changed", std::vector<std::string>{});
+  return start;
+}
+
+void refuse_overrides(const std::vector<std::string>& overrides,
+                      std::initializer_list<const char*> keys, const std::string& why) {
+  for (const std::string& override_ : overrides)
+    for (const char* key : keys)
+      if (override_.starts_with(std::string(key) + "="))
+        throw Error(ErrorKind::usage, fmt::format("--set {}: {}", key, why));
+}
+
+Start resumed_run(const LaunchOptions& options, const Machine& machine) {
+  refuse_overrides(options.overrides, {"run.dir"}, "a resumed run stays in its directory");
+  const auto path =
+      (std::filesystem::absolute(options.resume) / "").lexically_normal().parent_path();
+  RunDirectory directory = RunDirectory::reopen(path);
+  Start start{.manifest =
+                  load_manifest(path / kManifestFile, options.overrides, machine, Purpose::resume)};
+  start.resumed = true;
+  start.directory.emplace(std::move(directory));
+  // The directory may have been moved since; the run continues where it is now.
+  start.manifest.resolve("run.dir", path.string());
+  ResumePoint point = find_resume_point(path, verifying());
+  start.torn = std::move(point.torn);
+  start.of_others = std::move(point.of_others);
+  if (!point.checkpoint) {
+    if (!start.torn.empty())
+      throw Error(ErrorKind::data, fmt::format("{} has no checkpoint to go on from: {}",
+                                               path.string(), start.torn.front().reason));
+    start.goes_on_from = check_start(start.manifest, verifying());
+    return start;
+  }
+  refuse_overrides(
+      options.overrides, {"checkpoint.resume", "checkpoint.weights_only"},
+      fmt::format("a resumed run goes on from its own newest checkpoint; start a new run with: "
+                  "troupe launch {}/{} --set run.dir=DIR --set checkpoint.resume={}",
+                  path.string(), kManifestFile, point.path.string()));
+  start.checkpoint = point.path.string();
+  start.goes_on_from = point.checkpoint->info();
+  if (start.step() < start.manifest.integer("run.max_steps"))
+    check_fits(start.manifest, *point.checkpoint);
+  return start;
+}
+
+/// The manifest for the workers, with the checkpoint that they start from now.
+Manifest trained_manifest(const Start& start) {
+  Manifest manifest = start.manifest;
+  if (start.checkpoint.empty()) return manifest;
+  manifest.resolve("checkpoint.resume", start.checkpoint);
+  manifest.resolve("checkpoint.weights_only", false);
+  return manifest;
+}
+
+/// Writes the first files of the run directory. Until now nothing was changed; from now on the
+/// directory belongs to this run.
+void write_directory(const Start& start, const Machine& machine, const RunDirectory& directory,
+                     const ControlServer& control, ConsoleWriter& console) {
+  for (const TornCheckpoint& torn : start.torn) {
+    console.show(fmt::format("going back to step {}: {}; it is kept as {}.torn\n", start.step(),
+                             torn.reason, torn.path.string()));
+    set_aside(torn);
+  }
+  for (const std::filesystem::path& other : start.of_others)
+    console.show(
+        fmt::format("note      {} was not written by this run and is left alone; to go on from it: "
+                    "troupe launch {}/{} --set run.dir=DIR --set checkpoint.resume={}\n",
+                    other.string(), directory.path().string(), kManifestFile, other.string()));
+  stages::note_newest(directory.path() / kCheckpoints,
+                      start.checkpoint.empty() ? -1 : start.step());
+  directory.remove(kOutcomeFile);
+  cut_back_metrics(directory.path() / kMetricsFile, start.step());
+  directory.write(kManifestFile, start.manifest.to_toml());
+  nlohmann::json where = to_json(machine);
+  where["version"] = TROUPE_VERSION;
+  directory.write(kMachineFile, where.dump() + "\n");
+  directory.write_private(kControlFile, to_json(ControlAddress{.host = "127.0.0.1",
+                                                               .port = control.port(),
+                                                               .token = control.token(),
+                                                               .pid = getpid()})
+                                                .dump() +
+                                            "\n");
+}
+
+/// Shows what the steps of this launch do differently from the steps before it.
+void tell_start(const Start& start, bool resumed, ConsoleWriter& console) {
+  for (const Manifest::Rederived& key : start.manifest.rederived())
+    console.show(
+        fmt::format("derived   {} = {}, was {}\n", key.key, to_toml(key.is), to_toml(key.was)));
+  if (!resumed && !start.changed.empty())
+    console.show(
+        fmt::format("note      the manifest is of a run that was changed on the way, "
+                    "which this run does not repeat: {}\n",
+                    fmt::join(start.changed, "; ")));
+  if (resumed && start.checkpoint.empty())
+    console.show("starting  again: this run has no checkpoint of its own\n");
+  if (!start.goes_on_from) return;
+  console.show(fmt::format("resuming  after step {}\n", start.step()));
+  for (const std::string& difference : differences(start.manifest, *start.goes_on_from).all())
+    console.show(fmt::format("differs   {}\n", difference));
+}
+
+/// The reply to a status request while the run lives.
+nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, const Sinks& sinks,
+                           const RunLog& log) {
+  nlohmann::json status = to_json(cluster.status(), run);
+  if (const auto pace = log.pace()) {
+    status["loss"] = pace->loss;
+    status["tokens_per_s"] = pace->tokens_per_s;
+    status["time_left_s"] = pace->left_s;
+    if (pace->mfu) status["mfu"] = *pace->mfu;
+    for (const auto& source : pace->sources)
+      status["sources"].push_back(
+          {{"name", source.name}, {"loss", source.loss}, {"tokens", source.tokens}});
+    if (pace->device_total_bytes > 0) {
+      status["device_used_bytes"] = pace->device_used_bytes;
+      status["device_total_bytes"] = pace->device_total_bytes;
+    }
+  }
+  status["endpoints"] = sinks.endpoints();
+  status["troubles"] = log.troubles();
+  const actors::Hub::Counts hub = cluster.hub().counts();
+  status["monitors"] = {{"attached", hub.subscribers},
+                        {"published", hub.published},
+                        {"dropped", hub.dropped},
+                        {"busy_s", hub.busy_s}};
+  return status;
+}
+
+/// Saves the run because of a signal that warns of its end, and tells what becomes of it.
+void save_at(const std::string& signal, actors::Cluster& cluster, RunLog& log) {
+  log.on_event(signal + ": the run saves its next step and goes on; another signal ends it");
+  cluster.save([signal, &log](const actors::SaveAnswer& answer) {
+    log.on_event(answer.code == 0 ? fmt::format("{}: step {} is saved", signal, answer.step)
+                                  : fmt::format("{}: {}", signal, answer.text));
+  });
+}
+
+/// The lines that tell where a browser and a Prometheus server find the run.
+std::string endpoint_lines(const nlohmann::json& endpoints) {
+  std::string lines;
+  for (const auto& [name, title] : {std::pair("web", "page"), std::pair("prometheus", "metrics")})
+    if (endpoints.contains(name))
+      lines += fmt::format("{:<9} {}\n", title, endpoints.at(name).get<std::string>());
+  return lines;
+}
+
+SaveHook::Command hook_command(const Manifest& manifest) {
+  const std::filesystem::path run = manifest.text("run.dir");
+  return {.text = manifest.text("checkpoint.on_save"),
+          .patience_s = manifest.number("checkpoint.on_save_timeout"),
+          .log = run / kHookLog,
+          .run = run.string()};
+}
+
+int train(const Manifest& trained, const Start& start, const Machine& machine,
+          RunDirectory directory, ControlServer& control, SignalWatch& signals,
+          ConsoleWriter& console) {
+  std::optional<KeptTokens> kept(directory.path() / kOpenTokens);
+  const Manifest manifest = kept->keep(trained);
+  actors::RunSpec spec = to_run_spec(manifest);
+  spec.cluster.cores = machine.own_cores();
+  spec.cluster.emulates_gpus = machine.gpus && machine.gpus->emulates;
+  const PeakRate peak = peak_rate(spec, manifest.number("monitor.peak_tflops"), machine);
+  std::optional<SaveHook> hook;
+  RunLog log(
+      spec, peak, console,
+      [&, kept = ReshapedManifest(start.manifest)](const actors::ClusterShape& shape,
+                                                   std::int64_t step, bool ordered) mutable {
+        const Manifest changed = with_shape(start.manifest, shape, machine);
+        directory.write(kManifestFile, kept.take(changed, step, ordered).to_toml());
+      },
+      [&](std::int64_t step, const std::string& path) {
+        if (hook) hook->saved(step, path);
+      });
+  if (!manifest.text("checkpoint.on_save").empty())
+    hook.emplace(hook_command(manifest), [&](const std::string& text) { log.on_event(text); });
+  // These outlive the objects that serve signals and control requests.
+  std::unique_ptr<actors::Cluster> cluster;
+  std::optional<Sinks> sinks;
+  std::atomic<bool> stopped = false, fallen = false;
+  ClaimWatch watch(log, directory.claim(), [&] {
+    fallen = true;
+    cluster->stop_now(directory.claim().fault());
+  });
+  const auto stop = [&](const std::string& reason) {
+    stopped = true;
+    cluster->stop(reason);
+  };
+  actors::Outcome outcome{
+      .exit_code = static_cast<int>(ErrorKind::internal), .step = start.step(), .reason = ""};
+  try {
+    cluster = actors::Cluster::create(spec,
+                                      {.manifest = manifest.to_toml(),
+                                       .worker_command = {"/proc/self/exe", "worker"},
+                                       .memory_bytes = machine.memory_bytes,
+                                       .claim = directory.claim()},
+                                      watch);
+    RunOrders orders{
+        .token = control.token(),
+        .stop = [&] { stop("stopped from the page"); },
+        .save = [&](auto answer) { cluster->save(std::move(answer)); },
+        .scale = [&](const actors::ScaleRequest& request,
+                     auto answer) { cluster->scale(request, std::move(answer)); },
+        .manifest = [path = directory.path() / kManifestFile] { return Manifest::read(path, {}); },
+        .status = [&] { return to_json(cluster->status(), spec.name); },
+        .machine = machine};
+    sinks.emplace(
+        manifest, peak, cluster->hub(), std::move(orders),
+        [&](const std::string& text) { log.on_event(text); }, directory.claim());
+    console.show(endpoint_lines(sinks->endpoints()));
+    signals.orders({.save = [&](const std::string& signal) { save_at(signal, *cluster, log); },
+                    .stop = stop,
+                    .stop_now =
+                        [&](const std::string& reason) {
+                          stopped = true;
+                          cluster->stop_now(reason);
+                        }});
+    control.serve({.status = [&] { return live_status(spec.name, *cluster, *sinks, log); },
+                   .stop = [&] { stop("stopped by troupe stop"); },
+                   .scale = [&](const actors::ScaleRequest& request,
+                                auto answer) { cluster->scale(request, std::move(answer)); },
+                   .save = [&](auto answer) { cluster->save(std::move(answer)); },
+                   .hub = &cluster->hub()});
+    outcome = cluster->run();
+  } catch (const Error& error) {
+    outcome.exit_code = static_cast<int>(error.kind());
+    outcome.reason = error.what();
+  } catch (const std::exception& error) {
+    outcome.reason = error.what();
+    if (const auto lacks = as_shortage(error))
+      outcome = {.exit_code = static_cast<int>(lacks->kind()),
+                 .step = start.step(),
+                 .reason = lacks->what()};
+  }
+  signals.orders({});
+  fallen = fallen || !directory.claim().stands();
+  if (fallen) {
+    kept->leave();
+    outcome = {.exit_code = static_cast<int>(ErrorKind::internal),
+               .step = outcome.step,
+               .reason = directory.claim().fault()};
+  }
+  kept.reset();  // while the directory is this run's
+  const End end{.outcome = outcome,
+                .checkpoint = log.checkpoint().empty() ? start.checkpoint : log.checkpoint(),
+                .is_new = !start.resumed,
+                .stopped = stopped,
+                .fallen = fallen};
+  const int code = report_end(end, std::move(directory), control, log, console);
+  if (sinks) sinks->finish(outcome);
+  if (hook && fallen) hook->give_up();
+  if (hook) wait_for_hook(*hook, signals, console);  // before the log goes, which it tells
+  return code;
+}
+
+int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter& console) {
+  ::signal(SIGPIPE, SIG_IGN);  // a closed console must not end the run
+  ::signal(SIGXFSZ, SIG_IGN);  // so a file size limit fails the write instead of ending the run
+  require_threads(kThreads);
+  Machine machine = this_machine();
+  Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
+  if (start.manifest.flag("monitor.timestamps")) console.stamp_lines();
+  look_for_gpus(start.manifest, machine);
+  require_gpu(start.manifest, machine);
+  const std::int64_t max_steps = start.manifest.integer("run.max_steps");
+  if (start.step() >= max_steps) {
+    console.show(
+        fmt::format("step {} is done, and run.max_steps = {} asks for no more; go on with --set "
+                    "run.max_steps=N, above {}\n",
+                    start.step(), max_steps, start.step()));
+    return 0;
+  }
+  const actors::RunSpec spec = to_run_spec(start.manifest);
+  tensor::require_openmp_threads(spec.cluster.device.threads);
+  const Placement placement = place(spec);
+  check_memory(spec, placement, machine, start.manifest.name());
+  require_descriptors(spec.num_ranks() + spec.recovery.spares);
+  ControlServer control({.port = spec.cluster.port});
+  Sinks::check(start.manifest);
+  const Corpus corpus = [&] {
+    Tokenizing tokenizing(signals);
+    return prepare_corpus(start.manifest, tokenizing.options());
+  }();
+  if (start.goes_on_from) check_cursor(start.manifest, *start.goes_on_from);
+  if (start.resumed)
+    note_changes(start.manifest, Manifest::read(spec.dir + "/" + kManifestFile, {}),
+                 start.step() + 1);
+  for (const std::string& warning : warnings(spec, placement, machine))
+    console.print_error("warning: " + warning);
+
+  // From here on signals wait for train(): once the run has a directory, they end it in order.
+  signals.orders({});
+  if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
+  write_directory(start, machine, *start.directory, control, console);
+  console.show(summary(spec, placement, start.manifest.flag("cluster.pin")) + gpu_line(machine));
+  console.show(corpus_lines(spec, corpus));
+  console.show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
+  tell_start(start, !options.resume.empty(), console);
+  RunDirectory directory = std::move(*start.directory);
+  return train(trained_manifest(start), start, machine, std::move(directory), control, signals,
+               console);
+}
+
+}  // namespace
+
+int run(const LaunchOptions& options) {
+  require_descriptors(0);  // signals and the console take some
+  SignalWatch signals;
+  ConsoleWriter console;
+  const int code = launch_run(options, signals, console);
+  console.finish();
+  if (code != 0 || !console.has_failed()) return code;
+  print_error("the console could not be written; the run itself ended in order, as its files say");
+  return static_cast<int>(ErrorKind::data);
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,195 @@
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "launch/commands/commands.h"
+#include "launch/commands/launching/run_summary.h"
+#include "launch/commands/launching/sinks.h"
+#include "launch/control/memory_json.h"
+#include "launch/host/console.h"
+#include "launch/host/progress_line.h"
+#include "launch/manifest/inputs/differences.h"
+#include "launch/manifest/inputs/gpus.h"
+#include "launch/manifest/inputs/inputs.h"
+#include "launch/manifest/inputs/warnings.h"
+#include "launch/manifest/resolve/run_spec.h"
+#include "launch/run/result_file.h"
+#include "schedules/drawing/draw.h"
+
+namespace troupe::launch {
+namespace {
+
+using nlohmann::json;
+
+template <typename T>
+json value_json(const T& value) {
+  return value;
+}
+
+json value_json(const Mix& mix) {
+  json sources = json::array();
+  for (const MixSource& source : mix)
+    sources.push_back({{"name", source.name}, {"files", source.files}, {"weight", source.weight}});
+  return sources;
+}
+
+json value_json(const EvalSets& sets) {
+  json out = json::array();
+  for (const EvalSet& set : sets) out.push_back({{"name", set.name}, {"files", set.files}});
+  return out;
+}
+
+json group_json(const stages::ParameterGroup& group) {
+  const auto& [lr_scale, weight_decay, frozen] = group.update;
+  json out{{"match", group.match}, {"lr_scale", lr_scale}, {"frozen", frozen}};
+  if (weight_decay) out["weight_decay"] = *weight_decay;
+  return out;
+}
+
+json value_json(const Groups& groups) {
+  json out = json::array();
+  for (const stages::ParameterGroup& group : groups) out.push_back(group_json(group));
+  return out;
+}
+
+/// The resolved manifest as JSON, an object for each table.
+json manifest_json(const Manifest& manifest) {
+  json out;
+  for (const Key& key : manifest_keys()) {
+    const std::string name = fmt::format("{}.{}", key.table, key.name);
+    if (!manifest.has(name)) continue;
+    std::visit(
+        [&](const auto& value) {
+          out[std::string(key.table)][std::string(key.name)] = value_json(value);
+        },
+        manifest.value(name));
+  }
+  return out;
+}
+
+json ranks_json(const Placement& placement, double bandwidth) {
+  json rows = json::array();
+  for (const RankPlacement& r : placement.ranks) {
+    rows.push_back({{"rank", r.rank},
+                    {"replica", r.replica},
+                    {"stage", r.stage},
+                    {"shard", r.shard},
+                    {"layers", r.layers},
+                    {"parameters", r.parameters},
+                    {"trained_parameters", r.trained},
+                    {"memory_bytes", to_json(r.memory.allocated)},
+                    {"estimated_bytes",
+                     {{"workspace", r.memory.workspace},
+                      {"context", r.memory.context},
+                      {"process", r.memory.process}}},
+                    {"device_bytes", r.memory.device_total()},
+                    {"formula_bytes",
+                     {{"weights", r.formula.weights},
+                      {"gradients", r.formula.gradients},
+                      {"optimizer", r.formula.optimizer}}},
+                    {"to_shards_bytes", r.to_shards.count}});
+    if (bandwidth > 0) rows.back()["to_shards_s"] = r.to_shards.count / bandwidth / 1e9;
+  }
+  return rows;
+}
+
+/// What the first rank of each stage exchanges with its replicas in a step.
+json collectives_json(const Placement& placement) {
+  json rows = json::array();
+  for (std::size_t stage = 0; stage < placement.traffic.size(); ++stage)
+    for (const auto& [operation, count, bytes] : placement.traffic[stage].collectives)
+      rows.push_back({{"stage", stage}, {"op", operation}, {"count", count}, {"bytes", bytes}});
+  return rows;
+}
+
+/// The units of divided weights that the first rank of each stage gathers in a step, in order.
+json gathers_json(const Placement& placement) {
+  json rows = json::array();
+  for (std::size_t stage = 0; stage < placement.traffic.size(); ++stage) {
+    const auto& [forward, backward, at_once] = placement.traffic[stage].gathers;
+    if (at_once == 0) continue;
+    rows.push_back(
+        {{"stage", stage}, {"at_once", at_once}, {"forward", forward}, {"backward", backward}});
+  }
+  return rows;
+}
+
+json groups_json(const Placement& placement) {
+  json rows = json::array();
+  for (const auto& [group, tensors, parameters] : placement.groups) {
+    rows.push_back(group_json(group));
+    rows.back()["tensors"] = tensors;
+    rows.back()["parameters"] = parameters;
+  }
+  return rows;
+}
+
+json schedule_json(const actors::RunSpec& spec, const Placement& placement) {
+  json out{{"kind", spec.schedule.kind}, {"bubble_rate", placement.simulation.bubble_rate}};
+  if (!placement.expected) return out;
+  // By stage; the shards of a stage do the same.
+  out["collective_share"] = json::array();
+  for (const double wait : placement.expected->collective)
+    out["collective_share"].push_back(wait / placement.expected->step);
+  return out;
+}
+
+/// The schedule drawn as text; empty if it does not fit a screen.
+std::string grid_of(const Placement& placement) {
+  constexpr std::size_t kMostColumns = 100;
+  const auto& simulation = placement.simulation;
+  // A slot takes at least two columns, so a schedule that is certainly too wide is not even drawn.
+  if (2 * simulation.wall <= kMostColumns * schedules::slot_length(simulation)) {
+    const std::string grid = schedules::to_grid(placement.plan, simulation);
+    if (grid.find('\n') <= kMostColumns) return grid + "\n";
+  }
+  return "The schedule of a step is too wide for this text; --svg FILE draws it.\n\n";
+}
+
+/// Fewer ranks are planned at once.
+constexpr int kManyRanks = 64;
+
+stages::Progress progress_of(const actors::RunSpec& spec, const PlanOptions& options) {
+  if (options.json || spec.num_ranks() < kManyRanks) return {};
+  return progress_of_parts(fmt::format("planning the memory of {} ranks", spec.num_ranks()));
+}
+
+}  // namespace
+
+int run(const PlanOptions& options) {
+  Machine machine = this_machine();
+  const Manifest manifest = load_manifest(options.manifest, options.overrides, machine);
+  Sinks::check_hosts(manifest);
+  look_for_gpus(manifest, machine);
+  const auto goes_on_from =
+      check_start(manifest, options.json ? nullptr : progress_line("verifying the checkpoint,"));
+  const actors::RunSpec spec = to_run_spec(manifest);
+  const Placement placement = place(spec, progress_of(spec, options));
+  for (const std::string& warning : warnings(spec, placement, machine))
+    print_error("warning: " + warning);
+  if (goes_on_from)
+    for (const std::string& difference : differences(manifest, *goes_on_from).all())
+      print_error("differs from the checkpoint: " + difference);
+  if (!options.svg.empty())
+    ResultFile(options.svg).write(schedules::to_svg(placement.plan, placement.simulation));
+  if (options.json) {
+    const json out{{"manifest", manifest_json(manifest)},
+                   {"parameters", placement.parameters},
+                   {"trained_parameters", placement.trained},
+                   {"groups", groups_json(placement)},
+                   {"recompute_saved_bytes", placement.saved_bytes},
+                   {"sharding", placement.sharding},
+                   {"collectives", collectives_json(placement)},
+                   {"gathers", gathers_json(placement)},
+                   {"ranks", ranks_json(placement, options.bandwidth)},
+                   {"schedule", schedule_json(spec, placement)}};
+    print(out.dump(2) + "\n");
+  } else {
+    print(summary(spec, placement, manifest.flag("cluster.pin"), options.bandwidth) +
+          gpu_line(machine) + "\n" + grid_of(placement) +
+          manifest.to_toml(options.all ? Manifest::Keys::all : Manifest::Keys::given));
+  }
+  return 0;
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,249 @@
+#include "launch/commands/launching/run_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "launch/host/quantities.h"
+#include "schedules/plan/counted.h"
+
+namespace troupe::launch {
+namespace {
+
+using schedules::counted;
+
+/// The table of the parts of the model that each rank holds.
+std::string place_rows(const Placement& placement) {
+  std::string rows = fmt::format("{:>6}{:>9}{:>7}{:>7}{:>16}  {}\n", "rank", "replica", "stage",
+                                 "shard", "parameters", "layers");
+  for (const RankPlacement& r : placement.ranks)
+    rows += fmt::format("{:>6}{:>9}{:>7}{:>7}{:>16}  {}\n", r.rank, r.replica, r.stage, r.shard,
+                        grouped(r.parameters), r.layers.empty() ? "none" : ranges_text(r.layers));
+  return rows;
+}
+
+/// The table of what each rank allocates, or of all that it takes of its GPU's memory.
+std::string memory_rows(const Placement& placement) {
+  constexpr auto kRow = "{:>6}{:>11}{:>11}{:>11}{:>12}{:>11}{:>12}{:>11}{:>11}\n";
+  const bool on_gpu = placement.device_bytes() > 0;
+  std::string rows =
+      fmt::format(kRow, "rank", "weights", "gradients", "optimizer", "activations", "packed",
+                  on_gpu ? "workspace" : "collectives", on_gpu ? "context" : "pools", "total");
+  for (const RankPlacement& r : placement.ranks) {
+    const auto& [stage, buckets, collectives, pools] = r.memory.allocated;
+    rows +=
+        fmt::format(kRow, r.rank, bytes_text(stage.weights + stage.gathered),
+                    bytes_text(stage.gradients + stage.buckets + buckets),
+                    bytes_text(stage.optimizer), bytes_text(stage.activations),
+                    bytes_text(stage.packed), bytes_text(on_gpu ? r.memory.workspace : collectives),
+                    bytes_text(on_gpu ? r.memory.context : pools),
+                    bytes_text(on_gpu ? r.memory.device_total() : r.memory.allocated.total()));
+  }
+  return rows;
+}
+
+std::string memory_lines(const Placement& placement) {
+  const bool on_gpu = placement.device_bytes() > 0;
+  std::string out =
+      on_gpu ? fmt::format("memory    {} of GPUs and {} of the machine",
+                           bytes_text(placement.device_bytes()), bytes_text(placement.host_bytes()))
+             : fmt::format("memory    {}", bytes_text(placement.total_bytes()));
+  out += " in all ranks";
+  if (placement.spares > 0)
+    out += fmt::format(" and {} of {}", counted(placement.spares, "spare"),
+                       bytes_text(placement.spare_bytes));
+  if (!on_gpu)
+    out += fmt::format(": what each allocates, and {} for its process",
+                       bytes_text(placement.ranks.front().memory.process));
+  return out + '\n' + memory_rows(placement);
+}
+
+std::string mode_text(const stages::Recompute& recompute) {
+  using Mode = stages::Recompute::Mode;
+  if (recompute.mode == Mode::selective) return "selective (the core of attention)";
+  if (recompute.mode == Mode::output) return "output (of norms and of the activation)";
+  const bool is_block = recompute.method == stages::Recompute::Method::block;
+  return fmt::format("full ({} {}{})", is_block ? "the first" : "groups of",
+                     counted(recompute.num_layers, "layer"),
+                     recompute.distribute_saved_activations ? ", inputs distributed" : "");
+}
+
+/// What is computed again and what that saves; empty if nothing is.
+std::string recompute_lines(const stages::Recompute& recompute, const Placement& placement) {
+  if (recompute.mode == stages::Recompute::Mode::none) return "";
+  const std::int64_t saved = placement.saved_bytes;
+  std::string out = "recompute " + mode_text(recompute);
+  if (recompute.kept_microbatches > 0)
+    out += fmt::format(", {} kept", counted(recompute.kept_microbatches, "microbatch"));
+  out += fmt::format(": {} {} of activations\n", bytes_text(saved < 0 ? -saved : saved),
+                     saved < 0 ? "more" : "less");
+  if (recompute.mode == stages::Recompute::Mode::full)
+    out += "          and the bubble counts what of F is computed again in I\n";
+  return out;
+}
+
+/// What the fullest rank allocates under each sharding of the state; empty for one replica.
+std::string sharding_line(const Placement& placement) {
+  if (placement.sharding.size() < 2) return "";
+  std::string modes;
+  for (const auto& [name, bytes] : placement.sharding)
+    modes += fmt::format("{}{} {}", modes.empty() ? "" : ", ", name, bytes_text(bytes));
+  const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
+  return fmt::format(
+      "sharding  the fullest rank allocates, by data_parallel.sharding (least: {}):\n"
+      "          {}\n",
+      std::ranges::min_element(placement.sharding, less)->first, modes);
+}
+
+/// What recovery keeps of slices; empty if nothing is divided, or if none has a twin.
+std::string twins_line(const actors::RunSpec& spec, const Placement& placement) {
+  std::int64_t most = 0;
+  for (const RankPlacement& rank : placement.ranks) most = std::max(most, rank.twin_bytes);
+  if (most == 0) return "";
+  return fmt::format(
+      "twins     slices of another replica take {} of it, so that a death costs nothing;\n"
+      "          recovery.neighbour_copies = false leaves them out\n{}",
+      bytes_text(most),
+      spec.mesh.dp == 2 ? "          with dp = 2 sharding saves little while they are kept\n" : "");
+}
+
+/// What shards send each other at most; empty for stages of one shard.
+std::string shards_line(const Placement& placement, double bandwidth) {
+  double most = 0;
+  for (const RankPlacement& rank : placement.ranks) most = std::max(most, rank.to_shards.count);
+  if (most == 0) return "";
+  std::string out = fmt::format("shards    each sends {} for its layers in a step",
+                                bytes_text(static_cast<std::int64_t>(most)));
+  if (bandwidth > 0)
+    out += fmt::format(": {} at {} GB/s if nothing hides it", span_text(most / bandwidth / 1e9),
+                       bandwidth);
+  return out + '\n';
+}
+
+/// What each replica exchanges with others in a step; empty for one replica.
+std::string replicas_line(const Placement& placement, double bandwidth) {
+  std::int64_t most = 0;
+  int gathers = 0, at_once = 0;
+  for (const auto& [collectives, units] : placement.traffic) {
+    std::int64_t bytes = 0;
+    for (const auto& row : collectives) bytes += row.bytes;
+    most = std::max(most, bytes);
+    gathers = std::max(gathers, static_cast<int>(units.forward.size() + units.backward.size()));
+    at_once = std::max(at_once, units.at_once);
+  }
+  if (most == 0) return "";
+  std::string out =
+      fmt::format("replicas  each reduces and gathers {} in a step", bytes_text(most));
+  if (bandwidth > 0)
+    out += fmt::format(": {} at {} GB/s if nothing hides it",
+                       span_text(static_cast<double>(most) / bandwidth / 1e9), bandwidth);
+  if (gathers > 0)
+    out += fmt::format(
+        "\n          weights by embedding, layer, and norm with head: {} gathers, room for "
+        "{} at once",
+        gathers, at_once);
+  return out + '\n';
+}
+
+/// What each stage waits for its shards' collectives and for divided weights, as a share of a step.
+/// Empty if nothing is known of it.
+std::string collectives_line(const Placement& placement) {
+  if (!placement.expected) return "";
+  const schedules::Simulation& expected = *placement.expected;
+  std::string shares;
+  double most = 0;
+  for (const double wait : expected.collective) {
+    most = std::max(most, wait);
+    shares += fmt::format("{}{:.1f} %", shares.empty() ? "" : ", ", 100 * wait / expected.step);
+  }
+  if (most == 0) return "";
+  return fmt::format("waits     for collectives, by stage, {} of a step, by schedule.costs\n",
+                     shares);
+}
+
+/// What each group of parameters is, and what the optimizer does with it; empty without groups.
+std::string group_lines(const Placement& placement) {
+  std::string out;
+  for (const auto& [group, tensors, parameters] : placement.groups) {
+    const auto& [lr_scale, weight_decay, frozen] = group.update;
+    out += fmt::format("{:<10}{}: {}, {} parameters", out.empty() ? "groups" : "", group.match,
+                       counted(tensors, "tensor"), grouped(parameters));
+    if (frozen) out += ", frozen";
+    if (lr_scale != 1) out += fmt::format(", lr * {}", lr_scale);
+    if (weight_decay) out += fmt::format(", weight decay {}", *weight_decay);
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned,
+                    double bandwidth) {
+  const auto& model = spec.model;
+  std::string out;
+  out += fmt::format("run       {} in {}\n", spec.name, spec.dir);
+  out += fmt::format("model     {}, {} parameters{}, {} of width {}, {}\n",
+                     stages::name_of(model.kind), grouped(placement.parameters),
+                     placement.trained == placement.parameters
+                         ? ""
+                         : fmt::format(" ({} train)", grouped(placement.trained)),
+                     counted(model.num_hidden_layers, "layer"), model.hidden_size,
+                     tensor::name_of(model.dtype));
+  out += group_lines(placement);
+  const bool joined = spec.batch.documents == stages::Documents::joined;
+  out += fmt::format("batch     {} of {}{}, {}{} {} a step{}; {} of {}{}\n",
+                     counted(spec.batch.global, "sample"), joined ? "" : "at most ",
+                     counted(spec.batch.seq_len, "token"), joined ? "" : "at most ",
+                     grouped(spec.global_tokens()), spec.global_tokens() == 1 ? "token" : "tokens",
+                     joined ? "" : ", " + std::string(stages::name_of(spec.batch.documents)),
+                     counted(spec.num_microbatches(), "microbatch"), spec.batch.micro,
+                     spec.mesh.dp > 1 ? " a replica" : "");
+  const std::string shards =
+      spec.mesh.tp == 1 ? ""
+                        : fmt::format(" x tp {}{}", spec.mesh.tp,
+                                      spec.mesh.sequence_parallel ? " (sequence parallel)" : "");
+  out += fmt::format("mesh      pp {} x dp {}{} = {} of {}{}\n", spec.mesh.pp, spec.mesh.dp, shards,
+                     counted(spec.num_ranks(), "rank"),
+                     counted(spec.cluster.device.threads, "thread"), pinned ? ", pinned" : "");
+  out +=
+      fmt::format("schedule  {}, {}, bubble {:.1f} % if F, I and W cost the same, plan {:016x}\n",
+                  spec.schedule.kind, counted(placement.plan.num_chunks(), "chunk"),
+                  100 * placement.simulation.bubble_rate, placement.digest);
+  out += recompute_lines(spec.recompute, placement);
+  out += shards_line(placement, bandwidth);
+  out += replicas_line(placement, bandwidth);
+  out += collectives_line(placement);
+  out += place_rows(placement);
+  return out + memory_lines(placement) + sharding_line(placement) + twins_line(spec, placement);
+}
+
+std::string gpu_line(const Machine& machine) {
+  if (!machine.gpus) return "";
+  if (!machine.gpus->fault.empty())
+    return fmt::format("gpu       none to compare with: {}\n", machine.gpus->fault);
+  if (machine.gpus->devices.empty()) return "";
+  const tensor::DeviceInfo& gpu = machine.gpus->devices.front();
+  return fmt::format("gpu       {}, {}\n", gpu.name,
+                     bytes_text(static_cast<std::int64_t>(gpu.memory_bytes)));
+}
+
+std::string corpus_lines(const actors::RunSpec& spec, const Corpus& corpus) {
+  const auto text = [](std::int64_t number, const char* noun) {
+    return number == 1 ? counted(number, noun) : grouped(number) + " " + noun + "s";
+  };
+  std::string lines;
+  for (const Corpus::Source& source : corpus.sources) {
+    const double epochs = static_cast<double>(spec.max_steps) *
+                          static_cast<double>(spec.batch.global) * source.share /
+                          static_cast<double>(source.samples);
+    lines += fmt::format("corpus    {}{}, {}; {}{} {} {:.2f} data epochs\n",
+                         source.name.empty() ? "" : source.name + ": ",
+                         text(source.tokens, "token"), text(source.samples, "sample"),
+                         source.name.empty() ? "" : fmt::format("{:.1f} % of ", 100 * source.share),
+                         text(spec.max_steps, "step"), spec.max_steps == 1 ? "is" : "are", epochs);
+  }
+  return lines + fmt::format("text      {}\n", corpus.framing);
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,68 @@
+#include "launch/commands/launching/sinks.h"
+
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "launch/manifest/resolve/run_spec.h"
+#include "launch/run/run_directory.h"
+
+namespace troupe::launch {
+namespace {
+
+std::vector<KeyedAddress> addresses_of(const Manifest& manifest) {
+  std::vector<KeyedAddress> addresses;
+  for (const char* key : {"monitor.prometheus", "monitor.web"})
+    if (const std::string& address = manifest.text(key); !address.empty())
+      addresses.push_back({.key = key, .address = parse_http_address(address)});
+  return addresses;
+}
+
+WatchedRun watched_run(const Manifest& manifest, const PeakRate& peak) {
+  const std::filesystem::path run = manifest.text("run.dir");
+  return {.name = manifest.text("run.name"),
+          .max_steps = manifest.integer("run.max_steps"),
+          .peak = peak,
+          .spec = [path = run / kManifestFile] { return to_run_spec(Manifest::read(path, {})); },
+          .past_steps = read_metrics(run / kMetricsFile),
+          .past_events = read_events(run / kEventsFile)};
+}
+
+}  // namespace
+
+Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, RunOrders orders,
+             const std::function<void(const std::string&)>& print_error, const stages::Claim& claim)
+    : events_(hub, std::filesystem::path(manifest.text("run.dir")) / kEventsFile, print_error,
+              claim),
+      steps_(hub, std::filesystem::path(manifest.text("run.dir")) / kMeasuredStepFile, claim),
+      stragglers_(hub) {
+  if (manifest.flag("monitor.tensorboard"))
+    tensorboard_.emplace(hub, std::filesystem::path(manifest.text("run.dir")) / kTensorBoardFolder,
+                         print_error);
+  if (const std::string& address = manifest.text("monitor.prometheus"); !address.empty())
+    prometheus_.emplace(hub, parse_http_address(address), peak);
+  if (const std::string& address = manifest.text("monitor.web"); !address.empty())
+    web_.emplace(hub, parse_http_address(address), watched_run(manifest, peak),
+                 manifest.texts("monitor.hosts"), std::move(orders));
+}
+
+void Sinks::check(const Manifest& manifest) {
+  check_can_bind(addresses_of(manifest));
+}
+
+void Sinks::check_hosts(const Manifest& manifest) {
+  launch::check_hosts(addresses_of(manifest));
+}
+
+void Sinks::finish(const actors::Outcome& outcome) {
+  if (web_) web_->finish(outcome);
+}
+
+nlohmann::json Sinks::endpoints() const {
+  nlohmann::json urls = nlohmann::json::object();
+  if (prometheus_) urls["prometheus"] = prometheus_->url();
+  if (web_) urls["web"] = web_->url();
+  return urls;
+}
+
+}  // namespace troupe::launch

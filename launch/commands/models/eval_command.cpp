@@ -1,0 +1,262 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <numbers>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "actors/worker/step/step_tokens.h"
+#include "launch/commands/commands.h"
+#include "launch/commands/models/inference.h"
+#include "launch/commands/models/model_directory.h"
+#include "launch/host/console.h"
+#include "launch/host/progress_line.h"
+#include "launch/manifest/inputs/corpus.h"
+#include "launch/manifest/resolve/tokenizing.h"
+#include "schedules/plan/counted.h"
+#include "stages/corpus/token_data.h"
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/stage/row_sizes.h"
+#include "tensor/error.h"
+#include "tensor/ops.h"
+
+namespace troupe::launch {
+namespace {
+
+constexpr std::int64_t kSamplesPerStep = 8;
+
+struct Evaluation {
+  double loss = 0;  ///< mean over the tokens
+  std::int64_t tokens = 0;
+  /// Bytes of the text that the tokens stand for; none if the tokenizer does not know them all.
+  std::optional<std::int64_t> bytes;
+
+  std::optional<double> bits_per_byte() const {
+    if (!bytes || *bytes == 0) return std::nullopt;
+    return loss * static_cast<double>(tokens) / static_cast<double>(*bytes) / std::numbers::ln2;
+  }
+};
+
+/// The bytes of the text that the last of these tokens stand for, all but the first: how a token is
+/// decoded may depend on whether there is one before it.
+std::int64_t bytes_after_first(const stages::Tokenizer& tokenizer,
+                               std::span<const std::int32_t> ids) {
+  return std::ssize(tokenizer.decode(ids)) - std::ssize(tokenizer.decode(ids.first(1)));
+}
+
+/// Counts the bytes of text in the targets of samples.
+class ByteCount {
+ public:
+  explicit ByteCount(const stages::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  /// Adds the targets of a document, or of a sample of joined ones. Those that do not count divide
+  /// it.
+  void add(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets) {
+    const auto counts = [](std::int32_t target) { return target != tensor::kNoTarget; };
+    for (auto begin = std::ranges::find_if(targets, counts); bytes_ && begin != targets.end();) {
+      const auto end = std::find_if_not(begin, targets.end(), counts);
+      ids_.assign(1, inputs[static_cast<std::size_t>(begin - targets.begin())]);
+      ids_.insert(ids_.end(), begin, end);
+      if (std::ranges::max(ids_) < tokenizer_.vocab_size())
+        *bytes_ += bytes_after_first(tokenizer_, ids_);
+      else
+        bytes_.reset();
+      begin = std::find_if(end, targets.end(), counts);
+    }
+  }
+  std::optional<std::int64_t> bytes() const { return bytes_; }
+
+ private:
+  const stages::Tokenizer& tokenizer_;
+  std::vector<std::int32_t> ids_;  ///< targets that follow each other, and the input before them
+  std::optional<std::int64_t> bytes_ = 0;
+};
+
+/// Sums up what single steps have.
+class Sums {
+ public:
+  Sums(const stages::Tokenizer& tokenizer, std::int64_t seq_len)
+      : bytes_(tokenizer), seq_len_(seq_len) {}
+
+  void add(double loss, std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
+           const stages::DocumentRows& documents) {
+    loss_ += loss;
+    tokens_ += std::ssize(targets) - std::ranges::count(targets, tensor::kNoTarget);
+    const auto add_bytes = [&](std::int64_t begin, std::int64_t end) {
+      const auto first = static_cast<std::size_t>(begin);
+      const auto rows = static_cast<std::size_t>(end - begin);
+      bytes_.add(ids.subspan(first, rows), targets.subspan(first, rows));
+    };
+    if (documents.starts.empty())
+      for (std::int64_t row = 0; row < std::ssize(targets); row += seq_len_)
+        add_bytes(row, row + seq_len_);
+    for (std::size_t i = 1; i < documents.starts.size(); ++i)
+      add_bytes(documents.starts[i - 1], documents.starts[i]);
+  }
+  Evaluation evaluation() const {
+    return {
+        .loss = loss_ / static_cast<double>(tokens_), .tokens = tokens_, .bytes = bytes_.bytes()};
+  }
+
+ private:
+  ByteCount bytes_;
+  const std::int64_t seq_len_;
+  double loss_ = 0;
+  std::int64_t tokens_ = 0;
+};
+
+/// How text becomes samples, and which of their tokens count.
+struct Samples {
+  stages::Documents documents = stages::Documents::joined;
+  stages::LossOn loss_on = stages::LossOn::all;
+};
+
+/// The value of this name, which is one of `names`.
+template <typename Enum, std::size_t n>
+Enum named(const std::array<std::string_view, n>& names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end())
+    throw Error(ErrorKind::data, fmt::format("the checkpoint was trained with '{}', which is none "
+                                             "of {}",
+                                             name, fmt::join(names, ", ")));
+  return Enum(found - names.begin());
+}
+
+/// What the options say, and else what the checkpoint was trained on.
+Samples samples_of(const EvalOptions& options, const stages::CheckpointInfo& info) {
+  const stages::Training training = info.training.value_or(stages::Training{});
+  const Samples samples{
+      .documents = named<stages::Documents>(stages::kDocumentsNames,
+                                            options.documents.value_or(training.documents)),
+      .loss_on =
+          named<stages::LossOn>(stages::kLossOnNames, options.loss_on.value_or(training.loss_on))};
+  if (samples.loss_on == stages::LossOn::response && samples.documents == stages::Documents::joined)
+    throw Error(ErrorKind::usage,
+                "a loss on responses needs samples that are documents, each with its prompt; "
+                "--documents packed");
+  return samples;
+}
+
+/// The token file of the text.
+std::string prepare(const EvalOptions& options, const std::vector<std::string>& files,
+                    const std::string& tokenizer, const Samples& samples,
+                    SignalWatch& signals) try {
+  for (const std::string& file : files)
+    if (stages::is_indexed_dataset(file)) stages::verify_dataset(file);
+  return stages::prepare_tokens({.files = files,
+                                 .tokenizer = tokenizer,
+                                 .loss_on = samples.loss_on,
+                                 .documents = samples.documents},
+                                token_cache(), Tokenizing(signals).options());
+} catch (const Error& error) {
+  const bool follows_training = samples.loss_on == stages::LossOn::response && !options.loss_on;
+  if (!follows_training || error.kind() != ErrorKind::data) throw;
+  throw Error(ErrorKind::data, fmt::format("{}; the checkpoint was trained on responses: --loss-on "
+                                           "all takes every token",
+                                           error.what()));
+}
+
+/// The mean loss over the first samples of the text, each read at most once.
+Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& checkpoint,
+                    stages::Documents documents,
+                    const std::function<std::unique_ptr<stages::TokenFile>()>& open) {
+  const auto& info = checkpoint.info();
+  const std::int64_t seq_len = options.seq_len > 0 ? options.seq_len : info.seq_len;
+  stages::FeedSpec feed_spec{.documents = documents,
+                             .seq_len = seq_len,
+                             .micro = 1,
+                             .global = 1,
+                             .vocab_size = info.model.vocab_size,
+                             .once = true};
+  const std::int64_t samples = stages::DataFeed(open(), feed_spec).num_samples();
+  const std::int64_t micro = std::min(samples, kSamplesPerStep);
+  feed_spec.micro = feed_spec.global = micro;
+  const stages::DataFeed feed(open(), feed_spec);
+
+  const auto device = device_for(options.device, options.threads);
+  const auto stage = whole_model(info.model, micro, seq_len, *device, documents);
+  checkpoint.load(*stage, true, options.json ? nullptr : progress_line("loading weights,"));
+  stage->begin_step();
+  actors::StepTokens tokens({.feed = &feed,
+                             .documents = documents,
+                             .rows = stages::row_sizes(documents, micro * seq_len, 1),
+                             .samples = micro,
+                             .num_microbatches = 1},
+                            *device);
+  const auto tokenizer = stages::Tokenizer::open(checkpoint.tokenizer());
+  Sums sums(*tokenizer, seq_len);
+  const std::int64_t steps = std::min(options.steps, (samples + micro - 1) / micro);
+  for (std::int64_t step = 0; step < steps; ++step) {
+    tokens.begin(step);
+    tokens.load(0);
+    const double loss =
+        stage->evaluate(0, {}, {}, tokens.ids(0), tokens.targets(0), tokens.documents(0));
+    if (!std::isfinite(loss))
+      throw Error(
+          ErrorKind::internal,
+          fmt::format("the loss of samples {} to {} of the text is {}, although all weights "
+                      "are finite; the model computes beyond float32",
+                      step * micro + 1, std::min((step + 1) * micro, samples), loss));
+    sums.add(loss, tokens.ids(0), tokens.targets(0), tokens.documents(0));
+  }
+  return sums.evaluation();
+}
+
+/// A model with learned positions has no place for longer samples.
+void check_seq_len(std::int64_t seq_len, const stages::ModelConfig& model) {
+  if (stages::traits_of(model.kind).learns_positions && seq_len > model.max_position_embeddings)
+    throw Error(ErrorKind::usage,
+                fmt::format("--seq-len {}: the model has {}", seq_len,
+                            schedules::counted(model.max_position_embeddings, "position")));
+}
+
+/// All digits of a number, or null.
+std::string exact(std::optional<double> number) {
+  return number && std::isfinite(*number) ? fmt::format("{:.17g}", *number) : "null";
+}
+
+std::string text_of(const Evaluation& result, const Samples& samples) {
+  std::string text = fmt::format("loss {:.4f}", result.loss);
+  if (const auto bits = result.bits_per_byte())
+    text += fmt::format(", {:.4f} bits per byte,", *bits);
+  text += fmt::format(" over {}", schedules::counted(result.tokens, "token"));
+  if (samples.loss_on == stages::LossOn::response) text += " of responses";
+  if (samples.documents != stages::Documents::joined)
+    text += fmt::format(" in {} documents", name_of(samples.documents));
+  return text + '\n';
+}
+
+std::string json_of(const Evaluation& result, const Samples& samples) {
+  return fmt::format(
+      "{{\"loss\": {}, \"bits_per_byte\": {}, \"tokens\": {}, \"documents\": \"{}\", "
+      "\"loss_on\": \"{}\"}}\n",
+      exact(result.loss), exact(result.bits_per_byte()), result.tokens, name_of(samples.documents),
+      name_of(samples.loss_on));
+}
+
+}  // namespace
+
+int run(const EvalOptions& options) {
+  const auto checkpoint = open_language_model(model_directory(options.checkpoint));
+  check_seq_len(options.seq_len, checkpoint->info().model);
+  const Samples samples = samples_of(options, checkpoint->info());
+  SignalWatch signals("");
+  const std::vector<std::string> files = stages::expand_files(options.files);
+  const std::string tokens = prepare(options, files, checkpoint->tokenizer(), samples, signals);
+  const stages::TokenCacheHold hold(tokens);
+  const std::string name = fmt::format("{}", fmt::join(files, ", "));
+  const Evaluation result = evaluate(options, *checkpoint, samples.documents,
+                                     [&] { return stages::TokenFile::open(tokens, name); });
+  print(options.json ? json_of(result, samples) : text_of(result, samples));
+  return 0;
+}
+
+}  // namespace troupe::launch

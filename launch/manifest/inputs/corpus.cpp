@@ -1,0 +1,351 @@
+#include "launch/manifest/inputs/corpus.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+#include <utf8.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <memory>
+
+#include "launch/host/machine.h"
+#include "launch/manifest/resolve/run_spec.h"
+#include "schedules/plan/counted.h"
+#include "stages/corpus/token_data.h"
+#include "stages/corpus/tokenizers/tokens_beside.h"
+#include "stages/storage/input_file.h"
+#include "stages/storage/xxh64.h"
+
+namespace troupe::launch {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A text of at most as many bytes as both say is encoded to see whether it makes a sample.
+/// Of any text: it takes some hundredths of a second.
+constexpr std::int64_t kShortBytes = 1 << 16;
+/// For each token of a sample, with what is around the text in a line of JSON.
+constexpr std::int64_t kLongestTokenBytes = 16;
+
+/// Text that becomes one token file.
+struct Text {
+  const char* key = "";            ///< the key that names it
+  std::string name;                ///< its name in messages
+  std::vector<std::string> files;  ///< maybe globs
+};
+
+Text trained(const Manifest& m) {
+  return {.key = "data.files", .name = "data.files", .files = m.texts("data.files")};
+}
+
+Text trained(const MixSource& source) {
+  return {
+      .key = "data.mix", .name = fmt::format("data.mix '{}'", source.name), .files = source.files};
+}
+
+Text evaluated(const Manifest& m) {
+  return {.key = "eval.files", .name = "eval.files", .files = m.texts("eval.files")};
+}
+
+Text evaluated(const EvalSet& set) {
+  return {.key = "eval.set", .name = fmt::format("eval.set '{}'", set.name), .files = set.files};
+}
+
+/// Calls `body` and gives its errors the place in the manifest that names the files.
+template <typename Body>
+auto about_files(const Manifest& m, const char* key, const Body& body) try {
+  return body();
+} catch (const Error& error) {
+  m.fail(key, error.what(), error.kind());
+}
+
+/// The files that a pattern matches. A name that exists is taken literally, whatever characters it
+/// has.
+std::vector<std::string> expand(const Manifest& m, const char* key, const std::string& pattern) {
+  std::error_code ignored;
+  if (fs::is_regular_file(pattern, ignored)) return {pattern};
+  return about_files(m, key, [&] { return stages::expand_files({pattern}); });
+}
+
+/// The size of a file in bytes. Throws if it is not a readable file with content.
+std::int64_t check_file(const Manifest& m, const char* key, const std::string& file) {
+  std::error_code error;
+  if (!fs::is_regular_file(file, error))
+    m.fail(key, fmt::format("{} is not a file", file), ErrorKind::data);
+  if (access(file.c_str(), R_OK) != 0)
+    m.fail(key, fmt::format("{} cannot be read", file), ErrorKind::data);
+  about_files(m, key, [&] { stages::file_kind(file, m.text("data.tokenizer")); });
+  if (!utf8::is_valid(file))
+    m.fail(key, fmt::format("the file name {} is not UTF-8; rename it", stages::valid_utf8(file)),
+           ErrorKind::data);
+  const auto bytes = static_cast<std::int64_t>(fs::file_size(file));
+  if (bytes == 0) m.fail(key, fmt::format("{} is empty", file), ErrorKind::data);
+  return bytes;
+}
+
+/// For joined samples.
+void check_one_sample(const Manifest& m, const Text& text, std::int64_t tokens) {
+  const std::int64_t seq_len = m.integer("batch.seq_len");
+  if (tokens > seq_len) return;
+  m.fail(
+      text.key,
+      fmt::format("{} holds {}, but a sample takes batch.seq_len + 1 = {}; nearest: seq_len = {}",
+                  text.name, schedules::counted(tokens, "token"), seq_len + 1,
+                  std::max<std::int64_t>(tokens - 1, 1)),
+      ErrorKind::data);
+}
+
+/// For a text of which no document makes a sample.
+[[noreturn]] void fail_without_document(const Manifest& m, const Text& text, std::int64_t tokens,
+                                        std::int64_t documents) {
+  m.fail(text.key,
+         fmt::format("{} holds {} in {}, but with batch.documents = '{}' a sample is a document of "
+                     "at least 2 tokens{}",
+                     text.name, schedules::counted(tokens, "token"),
+                     schedules::counted(documents, "document"), m.text("batch.documents"),
+                     to_run_spec(m).data.loss_on == stages::LossOn::response
+                         ? ", one of them behind its prompt"
+                         : "; 'joined' joins them"),
+         ErrorKind::data);
+}
+
+/// The samples that a token file makes. Throws if there is none.
+std::int64_t count_samples(const Manifest& m, const Text& text, const stages::TokenFile& tokens) {
+  const stages::Documents documents = to_run_spec(m).batch.documents;
+  if (documents == stages::Documents::joined) check_one_sample(m, text, tokens.num_tokens());
+  const stages::SampleTable samples(tokens, m.integer("batch.seq_len"), documents);
+  if (samples.size() == 0)
+    fail_without_document(m, text, tokens.num_tokens(), tokens.num_documents());
+  return samples.size();
+}
+
+/// Throws if a text that is not yet tokenized is too short. Only a short file can be, and only
+/// these are read: a larger one that holds less than a sample, as JSON around hardly any text, is
+/// found when it is tokenized.
+void check_length(const Manifest& m, const Text& text, std::int64_t bytes,
+                  const stages::Tokenizer& tokenizer) {
+  if (bytes > kShortBytes + kLongestTokenBytes * m.integer("batch.seq_len")) return;
+  const actors::RunSpec spec = to_run_spec(m);
+  const stages::CorpusCount count = about_files(m, text.key, [&] {
+    return stages::count_corpus(text.files, spec.data.loss_on, spec.batch.documents, tokenizer);
+  });
+  if (spec.batch.documents == stages::Documents::joined)
+    check_one_sample(m, text, count.tokens);
+  else if (count.with_targets == 0)
+    fail_without_document(m, text, count.tokens, count.documents);
+}
+
+std::unique_ptr<stages::Tokenizer> open_tokenizer(const Manifest& m) try {
+  const std::string& name = m.text("data.tokenizer");
+  std::error_code ignored;
+  if (name != stages::kBytesTokenizer && !fs::exists(name, ignored))
+    throw Error(
+        ErrorKind::data,
+        fmt::format("{}: {}", name,
+                    stages::why_unreadable(name, "no such tokenizer; 'bytes' needs no file")));
+  return stages::Tokenizer::open(name);
+} catch (const Error& error) {
+  m.fail("data.tokenizer", error.what(), error.kind());
+}
+
+/// A token that a file beside the tokenizer names may lack a row of the model; if a text has it,
+/// that is found when its ids are read.
+void check_tokenizer(const Manifest& m, const stages::Tokenizer& tokenizer) {
+  const int tokens = tokenizer.vocab_size();
+  const std::int64_t vocab = m.integer("model.vocab_size");
+  if (tokens - stages::count_named_from(tokenizer, vocab) > vocab)
+    m.fail("model.vocab_size",
+           fmt::format("model.vocab_size = {} is less than the {} tokens of data.tokenizer = '{}'; "
+                       "at least {}",
+                       vocab, tokens, m.text("data.tokenizer"), tokens));
+}
+
+/// Reads every token id of a .bin, because an id without a row of the embedding would end the run
+/// at some step. Returns their digest.
+std::string check_dataset(const Manifest& m, const Text& text) {
+  const auto tokens =
+      about_files(m, text.key, [&] { return stages::TokenFile::open(text.files.front()); });
+  count_samples(m, text, *tokens);
+  about_files(m, text.key, [&] { stages::verify_dataset(text.files.front()); });
+  return about_files(m, text.key,
+                     [&] { return stages::scan_tokens(*tokens, m.integer("model.vocab_size")); });
+}
+
+/// Checks files after globs were expanded. Returns the digest of their tokens if it is known
+/// without tokenizing them.
+std::string check_files(const Manifest& m, const Text& text) {
+  const auto& files = text.files;
+  if (to_run_spec(m).data.loss_on == stages::LossOn::response)
+    for (const std::string& file : files)
+      about_files(m, text.key, [&] { stages::require_responses(file); });
+  if (std::ranges::any_of(files, stages::is_indexed_dataset)) {
+    if (files.size() > 1)
+      m.fail(text.key,
+             fmt::format("{} lists a .bin token file with {} other files; it stands alone",
+                         text.name, files.size() - 1));
+    open_tokenizer(m);  // only checks that it opens: the ids themselves are read below
+    return check_dataset(m, text);
+  }
+  std::int64_t bytes = 0;
+  for (const std::string& file : files) bytes += check_file(m, text.key, file);
+  const auto tokenizer = open_tokenizer(m);
+  check_tokenizer(m, *tokenizer);
+  check_length(m, text, bytes, *tokenizer);
+  return "";
+}
+
+/// The text with its globs expanded.
+Text expanded(const Manifest& m, Text text) {
+  std::vector<std::string> files;
+  for (const std::string& pattern : text.files) {
+    const auto found = expand(m, text.key, pattern);
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  text.files = std::move(files);
+  return text;
+}
+
+/// Makes the token file of a text and returns its path.
+std::string prepare(const Manifest& m, const Text& text, const stages::EncodeOptions& options,
+                    Corpus& corpus) {
+  const actors::RunSpec spec = to_run_spec(m);
+  const std::string path = stages::prepare_tokens({.files = text.files,
+                                                   .tokenizer = m.text("data.tokenizer"),
+                                                   .loss_on = spec.data.loss_on,
+                                                   .documents = spec.batch.documents},
+                                                  token_cache(), options);
+  corpus.holds.emplace_back(path);
+  return path;
+}
+
+/// Adds what a source holds to the corpus. Returns the digest of its tokens: `known`, if that is
+/// not empty.
+std::string add_source(const Manifest& m, const Text& text, const std::string& path,
+                       Corpus::Source source, const std::string& known, Corpus& corpus) {
+  const auto tokens = stages::TokenFile::open(path);
+  source.tokens = tokens->num_tokens();
+  source.samples = count_samples(m, text, *tokens);
+  corpus.sources.push_back(std::move(source));
+  return known.empty() ? stages::scan_tokens(*tokens, m.integer("model.vocab_size")) : known;
+}
+
+/// What decides which samples a mixture draws: tokens and weights, in the order of the sources.
+std::string digest_of(const Mix& mix) {
+  std::string text;
+  for (const MixSource& source : mix)
+    text += fmt::format("{} {}\n", source.digest, to_toml(Value(source.weight)));
+  return stages::to_hex(stages::xxh64(text));
+}
+
+void prepare_mix(Manifest& m, const stages::EncodeOptions& options, Corpus& corpus) {
+  Mix mix = m.mix();
+  double weights = 0;
+  for (const MixSource& source : mix) weights += source.weight;
+  for (MixSource& source : mix) {
+    source.tokens = prepare(m, trained(source), options, corpus);
+    source.digest =
+        add_source(m, trained(source), source.tokens,
+                   {.name = source.name, .share = source.weight / weights}, source.digest, corpus);
+  }
+  m.resolve("data.digest", digest_of(mix));
+  m.resolve("data.mix", std::move(mix));
+}
+
+/// Tokenizes a set, and says what it holds.
+EvalSet prepared(const Manifest& m, const Text& text, EvalSet set,
+                 const stages::EncodeOptions& options, Corpus& corpus) {
+  set.tokens = prepare(m, text, options, corpus);
+  const auto tokens = stages::TokenFile::open(set.tokens);
+  set.samples = count_samples(m, text, *tokens);
+  if (set.digest.empty()) set.digest = stages::scan_tokens(*tokens, m.integer("model.vocab_size"));
+  return set;
+}
+
+void prepare_evaluations(Manifest& m, const stages::EncodeOptions& options, Corpus& corpus) {
+  EvalSets sets = m.eval_sets();
+  for (EvalSet& set : sets) set = prepared(m, evaluated(set), set, options, corpus);
+  m.resolve("eval.set", sets);
+  if (m.texts("eval.files").empty()) return;
+  const EvalSet only = prepared(m, evaluated(m), {}, options, corpus);
+  m.resolve("eval.tokens", only.tokens);
+  m.resolve("eval.digest", only.digest);
+  m.resolve("eval.samples", only.samples);
+}
+
+/// The names of tokens that stand somewhere, as "<s> before"; empty for none.
+std::string names_at(const stages::Tokenizer& tokenizer, const std::vector<std::int32_t>& ids,
+                     const char* where) {
+  std::string names;
+  for (const std::int32_t id : ids) names += tokenizer.name_of(id);
+  return names.empty() ? names : names + where;
+}
+
+/// What training and generation put around texts.
+std::string framing_of(const Manifest& m) {
+  if (std::ranges::any_of(m.texts("data.files"), stages::is_indexed_dataset))
+    return "tokens are taken as the .bin has them";
+  const auto tokenizer = open_tokenizer(m);
+  const auto [before, after] = tokenizer->frame();
+  const std::string begin = names_at(*tokenizer, before, " before"),
+                    end = names_at(*tokenizer, after, " behind"),
+                    both = begin + (begin.empty() || end.empty() ? "" : " and ") + end;
+  if (both.empty()) return "nothing is put around a text";
+  return to_run_spec(m).batch.documents == stages::Documents::joined
+             ? fmt::format("nothing is put around joined texts; {} a prompt with its response",
+                           both)
+             : fmt::format("{} each text, or prompt with its response", both);
+}
+
+fs::path cache_home() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return cache;
+  if (const auto home = home_directory()) return *home / ".cache";
+  throw Error(ErrorKind::data, "no place for token files: set XDG_CACHE_HOME or HOME");
+}
+
+}  // namespace
+
+void check_corpus(Manifest& m) {
+  const auto checked = [&m](const Text& text, std::vector<std::string>& files) {
+    const Text whole = expanded(m, text);
+    files = whole.files;
+    return files.empty() ? "" : check_files(m, whole);
+  };
+  std::vector<std::string> files;
+  const std::string digest = checked(trained(m), files);
+  m.resolve("data.files", files);
+  if (!digest.empty()) m.resolve("data.digest", digest);
+  Mix mix = m.mix();
+  for (MixSource& source : mix) source.digest = checked(trained(source), source.files);
+  m.resolve("data.mix", std::move(mix));
+  checked(evaluated(m), files);
+  m.resolve("eval.files", files);
+  EvalSets sets = m.eval_sets();
+  for (EvalSet& set : sets) set.digest = checked(evaluated(set), set.files);
+  m.resolve("eval.set", std::move(sets));
+}
+
+Corpus prepare_corpus(Manifest& m, const stages::EncodeOptions& options) {
+  Corpus corpus{.sources = {}, .framing = framing_of(m), .holds = {}};
+  if (m.integer("eval.interval") > 0) prepare_evaluations(m, options, corpus);
+  if (!m.mix().empty()) {
+    prepare_mix(m, options, corpus);
+    return corpus;
+  }
+  const std::string path = prepare(m, trained(m), options, corpus);
+  m.resolve("data.digest", add_source(m, trained(m), path, {}, m.text("data.digest"), corpus));
+  m.resolve("data.tokens", path);
+  return corpus;
+}
+
+std::string token_cache() {
+  const fs::path cache = cache_home() / "troupe";
+  std::error_code error;
+  fs::create_directories(cache, error);
+  if (error)
+    throw Error(ErrorKind::data,
+                fmt::format("cannot make {} for token files: {}; XDG_CACHE_HOME sets another place",
+                            cache.string(), error.message()));
+  return cache.string();
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "launch/host/machine.h"
+#include "launch/manifest/checks/check.h"
+#include "launch/manifest/toml/manifest.h"
+#include "stages/files/checkpoint/checkpoint.h"
+
+namespace troupe::launch {
+
+/// Reads, resolves and checks a manifest and the text that it names.
+Manifest load_manifest(const std::filesystem::path& path, const std::vector<std::string>& overrides,
+                       const Machine& machine, Purpose purpose = Purpose::launch);
+
+/// The manifest of a run that trains the model in a directory on these files, with overrides for
+/// everything else. Its name is the directory's.
+Manifest manifest_of_model(const std::filesystem::path& model,
+                           const std::vector<std::string>& files,
+                           const std::vector<std::string>& overrides, const Machine& machine);
+
+/// Opens checkpoint.resume, or else model.from, if one is set, compares it with the manifest and
+/// reads every byte that has a checksum. Returns the checkpoint's state that the run continues:
+/// none without a checkpoint, from model.from and with checkpoint.weights_only. Throws Error{data}
+/// naming what differs or is damaged, or Error{manifest} if no steps are left.
+std::optional<stages::CheckpointInfo> check_start(const Manifest& manifest,
+                                                  const stages::Progress& progress = {});
+
+/// Checks that the run can continue from this checkpoint: same model, same data, steps left to do.
+/// Throws Error{data} naming what differs, or Error{manifest} if no steps are left.
+void check_fits(const Manifest& manifest, const stages::CheckpointReader& checkpoint);
+
+}  // namespace troupe::launch

@@ -1,0 +1,61 @@
+#include "launch/manifest/inputs/peak_rate.h"
+
+#include <algorithm>
+#include <array>
+
+#include "stages/model/model_config.h"
+
+namespace troupe::launch {
+namespace {
+
+struct GpuPeak {
+  std::string_view begin;              ///< of the name that the driver gives
+  double bfloat16, tf32, float32 = 0;  ///< dense TFLOP/s
+};
+
+/// From NVIDIA's data sheets: H100 and H200 Tensor Core GPU, A100 80GB, HGX B200 (an eighth of it),
+/// L40S, and the whitepaper of the Ada architecture for the RTX 4090. Where a sheet has numbers
+/// with sparsity, half of them. A longer name comes before its beginning.
+constexpr std::array kPeaks{
+    GpuPeak{"NVIDIA H200 NVL", 835.5, 417.5, 60},
+    GpuPeak{"NVIDIA H200", 989.5, 494.5, 67},
+    GpuPeak{"NVIDIA H100 PCIe", 756, 378, 51},
+    GpuPeak{"NVIDIA H100 NVL", 835.5, 417.5, 60},
+    GpuPeak{"NVIDIA H100", 989.5, 494.5, 67},
+    GpuPeak{"NVIDIA B200", 2250, 1125, 75},
+    GpuPeak{"NVIDIA A100", 312, 156, 19.5},
+    GpuPeak{"NVIDIA L40S", 362, 183, 91.6},
+    GpuPeak{"NVIDIA GeForce RTX 4090", 165.2, 82.6, 82.6},
+};
+
+}  // namespace
+
+double flop_per_token(const actors::RunSpec& spec) {
+  const auto& model = spec.model;
+  return 6.0 * static_cast<double>(stages::num_parameters(model)) +
+         12.0 * static_cast<double>(model.num_hidden_layers * model.num_attention_heads *
+                                    model.head_dim * spec.batch.seq_len);
+}
+
+double peak_of_gpu(std::string_view name, tensor::DType dtype, bool tf32) {
+  const auto found = std::ranges::find_if(
+      kPeaks, [&](const GpuPeak& peak) { return name.starts_with(peak.begin); });
+  if (found == kPeaks.end()) return 0;
+  if (dtype == tensor::DType::bf16) return found->bfloat16 * 1e12;
+  return (tf32 ? found->tf32 : found->float32) * 1e12;
+}
+
+std::optional<double> PeakRate::utilization(const actors::StepReport& report, double ranks) const {
+  if (flop_per_s <= 0 || report.step_s <= 0 || ranks <= 0) return std::nullopt;
+  return flop_per_token * report.tokens_per_s() / (flop_per_s * ranks);
+}
+
+PeakRate peak_rate(const actors::RunSpec& spec, double given_tflops, const Machine& machine) {
+  PeakRate rate{.flop_per_token = flop_per_token(spec), .flop_per_s = given_tflops * 1e12};
+  if (given_tflops == 0 && machine.gpus && !machine.gpus->devices.empty())
+    rate.flop_per_s =
+        peak_of_gpu(machine.gpus->devices.front().name, spec.model.dtype, spec.cluster.device.tf32);
+  return rate;
+}
+
+}  // namespace troupe::launch

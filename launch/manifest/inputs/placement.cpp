@@ -1,0 +1,228 @@
+#include "launch/manifest/inputs/placement.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/topology/assembly.h"
+#include "actors/topology/memory_plan.h"
+#include "actors/topology/state_parts.h"
+#include "actors/topology/state_plan.h"
+#include "tensor/error.h"
+
+namespace troupe::launch {
+namespace {
+
+/// The chunk that holds a layer. The input embedding belongs to the first chunk, the final norm and
+/// the head to the last.
+int chunk_of(const actors::Layout& layout, int layer) {
+  const int last = static_cast<int>(layout.chunks.size()) / layout.copies() - 1;
+  for (int i = 0; i < last; ++i)
+    if (layer < layout.chunks[static_cast<std::size_t>(i)].end_layer) return i;
+  return last;
+}
+
+struct ParameterCount {
+  std::int64_t all = 0, trained = 0;
+};
+
+/// The number of parameters that each rank of a replica owns. If the schedule keeps two copies of
+/// the parameters, only the first is counted.
+std::vector<ParameterCount> parameters_by_rank(const actors::RunSpec& spec,
+                                               const actors::Layout& layout) {
+  std::vector<ParameterCount> counts(static_cast<std::size_t>(spec.mesh.ranks_of_replica()));
+  for (const auto& parameter : stages::parameters_of(spec.model)) {
+    const auto& chunk = layout.chunks[static_cast<std::size_t>(chunk_of(layout, parameter.layer))];
+    for (actors::RankPlace place{.stage = chunk.stage}; place.shard < spec.mesh.tp; ++place.shard) {
+      const auto sharding = actors::sharding_at(spec.mesh, place);
+      if (!owns_region(parameter, spec.model, sharding)) continue;
+      ParameterCount& count = counts[static_cast<std::size_t>(actors::rank_at(spec.mesh, place))];
+      const std::int64_t owned = region_of(parameter, spec.model, sharding).num_elements();
+      count.all += owned;
+      if (!parameter.update.frozen) count.trained += owned;
+    }
+  }
+  return counts;
+}
+
+/// Counts the memory of all ranks, for which one after the other asks, and tells how far that is.
+class MemoryCounts {
+ public:
+  MemoryCounts(const actors::ClusterShape& shape, const actors::Assembly& assembly,
+               const stages::Progress& progress, std::uint64_t total)
+      : shape_(shape), assembly_(assembly), sum_(progress, total) {
+    sum_.add(0);
+  }
+  std::vector<actors::RankMemory> of(const actors::RunSpec& spec) {
+    auto memory = actors::memory_of(spec, shape_, assembly_);
+    sum_.add(1);
+    return memory;
+  }
+
+ private:
+  const actors::ClusterShape& shape_;
+  const actors::Assembly& assembly_;
+  stages::ProgressSum sum_;
+};
+
+/// What the activations of all ranks would take more if nothing were computed again.
+std::int64_t bytes_saved(const actors::RunSpec& spec, MemoryCounts& counts,
+                         const std::vector<actors::RankMemory>& memory) {
+  actors::RunSpec keeping = spec;
+  keeping.recompute = {};
+  const auto more = counts.of(keeping);
+  std::int64_t bytes = 0;
+  for (std::size_t rank = 0; rank < memory.size(); ++rank)
+    bytes += more[rank].allocated.stage.activations - memory[rank].allocated.stage.activations;
+  return bytes;
+}
+
+RankPlacement::Formula formula_of(const actors::RunSpec& spec, const actors::ClusterShape& shape,
+                                  int rank, const ParameterCount& parameters) {
+  const auto state = actors::state_sharding_of(spec, shape, rank);
+  const auto of_slices = [&](std::int64_t bytes) {
+    return (state.twins ? 2 : 1) * bytes / state.count;
+  };
+  const std::int64_t whole = 4 * parameters.all, slices = of_slices(whole);
+  const std::int64_t moments = 8 * parameters.trained;
+  const bool keeps = actors::copies_state(spec, shape);  // the state of the step before
+  return {.weights = state.weights ? slices : whole,
+          .gradients = state.gradients ? slices : whole,
+          .optimizer = of_slices(moments) + (keeps ? whole + moments : 0)};
+}
+
+/// What the slice that a rank keeps for another replica takes, by the formula.
+std::int64_t twin_bytes(const actors::RunSpec& spec, const actors::ClusterShape& shape, int rank,
+                        const ParameterCount& parameters) {
+  const auto state = actors::state_sharding_of(spec, shape, rank);
+  const int tensors = (state.weights ? 1 : 0) + (state.gradients ? 1 : 0);
+  return state.twins ? 4 * (2 * parameters.trained + tensors * parameters.all) / state.count : 0;
+}
+
+std::int64_t fullest(const std::vector<actors::RankMemory>& memory) {
+  std::int64_t most = 0;
+  for (const actors::RankMemory& rank : memory) most = std::max(most, rank.allocated.total());
+  return most;
+}
+
+/// Placement::sharding. `memory` is that of the spec.
+std::map<std::string, std::int64_t> bytes_by_sharding(
+    const actors::RunSpec& spec, MemoryCounts& counts,
+    const std::vector<actors::RankMemory>& memory) {
+  using Division = stages::StateDivision;
+  std::map<std::string, std::int64_t> bytes;
+  for (const auto& [name, division] : {std::pair{"none", Division::none},
+                                       {"optim", Division::optim},
+                                       {"optim_grads", Division::optim_grads},
+                                       {"optim_grads_params", Division::optim_grads_params}}) {
+    if (division != Division::none && spec.mesh.dp == 1) continue;
+    actors::RunSpec other = spec;
+    other.data_parallel.division = division;
+    bytes[name] =
+        division == spec.data_parallel.division ? fullest(memory) : fullest(counts.of(other));
+  }
+  return bytes;
+}
+
+/// Placement::traffic.
+std::vector<actors::ReplicaTraffic> traffic_of(const actors::RunSpec& spec,
+                                               const actors::ClusterShape& shape,
+                                               const actors::Assembly& assembly) {
+  std::vector<actors::ReplicaTraffic> traffic;
+  for (int stage = 0; shape.mesh.dp > 1 && stage < shape.mesh.pp; ++stage) {
+    const int rank = actors::rank_at(shape.mesh, {.stage = stage});
+    traffic.push_back(
+        actors::replica_traffic(spec, shape, actors::part_of_run(assembly, spec, shape, rank)));
+  }
+  return traffic;
+}
+
+tensor::CommunicationShape communication_of(const actors::RunSpec& spec,
+                                            const std::vector<int>& layers) {
+  return {.hidden = spec.model.hidden_size,
+          .seq_len = spec.batch.seq_len,
+          .batch = spec.batch.micro * spec.num_microbatches(),
+          .layers = static_cast<std::int64_t>(layers.size()),
+          .bytes_per_element = static_cast<std::int64_t>(tensor::size_of(spec.model.dtype))};
+}
+
+}  // namespace
+
+std::int64_t Placement::total_bytes() const {
+  std::int64_t bytes = spares * spare_bytes;
+  for (const RankPlacement& rank : ranks) bytes += rank.memory.total();
+  return bytes;
+}
+
+std::int64_t Placement::device_bytes() const {
+  std::int64_t bytes = spares * spare_device_bytes;
+  for (const RankPlacement& rank : ranks) bytes += rank.memory.device_total();
+  return bytes;
+}
+
+Placement place(const actors::RunSpec& spec, const stages::Progress& progress) {
+  const actors::ClusterShape shape = actors::first_shape(spec);
+  const actors::Assembly assembly = actors::assemble(spec, shape);
+  const auto simulation = schedules::simulate(assembly.plan, actors::unit_costs(spec));
+  TROUPE_ASSERT(simulation.has_value());  // the plan was generated or validated
+  Placement placement{.parameters = stages::num_parameters(spec.model),
+                      .trained = stages::num_trained_parameters(spec.model),
+                      .groups = count_groups(spec.model),
+                      .ranks = {},
+                      .plan = assembly.plan,
+                      .simulation = *simulation,
+                      .digest = assembly.digest};
+  if (!spec.schedule.costs.empty())
+    placement.expected = schedules::simulate(assembly.plan, actors::costs_of(spec));
+  const auto parameters = parameters_by_rank(spec, shape.layout);
+  const bool recomputes = spec.recompute.mode != stages::Recompute::Mode::none;
+  const int divisions = spec.mesh.dp == 1 ? 1 : 4;
+  MemoryCounts counts(shape, assembly, progress,
+                      static_cast<std::uint64_t>(divisions + (recomputes ? 1 : 0)));
+  const auto memory = counts.of(spec);
+  if (recomputes) placement.saved_bytes = bytes_saved(spec, counts, memory);
+  placement.sharding = bytes_by_sharding(spec, counts, memory);
+  placement.traffic = traffic_of(spec, shape, assembly);
+  placement.spares = spec.recovery.spares;
+  const actors::RankMemory spare = actors::memory_of_spare(memory);
+  placement.spare_bytes = spare.total();
+  placement.spare_device_bytes = spare.device_total();
+  for (int rank = 0; rank < spec.num_ranks(); ++rank) {
+    const actors::RankPlace at = actors::place_of(shape.mesh, rank);
+    const ParameterCount& owned = parameters[static_cast<std::size_t>(rank) % parameters.size()];
+    RankPlacement row{.rank = rank,
+                      .replica = at.replica,
+                      .stage = at.stage,
+                      .shard = at.shard,
+                      .layers = {},
+                      .parameters = owned.all,
+                      .trained = owned.trained,
+                      .memory = memory[static_cast<std::size_t>(rank)]};
+    row.formula = formula_of(spec, shape, rank, owned);
+    row.twin_bytes = twin_bytes(spec, shape, rank, owned);
+    for (const auto& chunk : shape.layout.chunks)
+      for (int layer = chunk.first_layer; chunk.stage == at.stage && layer < chunk.end_layer;
+           ++layer)
+        row.layers.push_back(layer);
+    std::ranges::sort(row.layers);
+    row.to_shards = tensor::communication_volume(communication_of(spec, row.layers), spec.mesh.tp);
+    placement.ranks.push_back(std::move(row));
+  }
+  return placement;
+}
+
+std::string ranges_text(const std::vector<int>& layers) {
+  std::string out;
+  for (std::size_t i = 0; i < layers.size();) {
+    std::size_t end = i + 1;
+    while (end < layers.size() && layers[end] == layers[end - 1] + 1) ++end;
+    if (!out.empty()) out += ", ";
+    out += end - i == 1 ? fmt::format("{}", layers[i])
+                        : fmt::format("{}-{}", layers[i], layers[end - 1]);
+    i = end;
+  }
+  return out;
+}
+
+}  // namespace troupe::launch

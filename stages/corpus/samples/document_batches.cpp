@@ -1,0 +1,75 @@
+#include "stages/corpus/samples/document_batches.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "tensor/error.h"
+#include "tensor/ops.h"
+
+namespace troupe::stages {
+namespace {
+
+template <typename Number>
+std::size_t size(Number number) {
+  return static_cast<std::size_t>(number);
+}
+
+}  // namespace
+
+DocumentBatches::DocumentBatches(const DataFeed& feed, std::int64_t row_step)
+    : feed_(&feed),
+      row_step_(row_step),
+      samples_(size(feed.spec().global)),
+      partition_(samples_.size(), static_cast<int>(feed.spec().global / feed.spec().micro)) {
+  TROUPE_ASSERT(feed.spec().documents != Documents::joined);
+}
+
+void DocumentBatches::begin(std::int64_t step) {
+  num_targets_ = 0;
+  for (std::size_t n = 0; n < samples_.size(); ++n) {
+    samples_[n] = feed_->sample(step, static_cast<std::int64_t>(n));
+    num_targets_ += samples_[n].trained();
+  }
+  if (is_packed()) partition_.deal(samples_);
+}
+
+int DocumentBatches::number_of(int replica, int microbatch) const {
+  const FeedSpec& spec = feed_->spec();
+  return replica * static_cast<int>(spec.global / spec.replicas / spec.micro) + microbatch;
+}
+
+DocumentBatches::Rows DocumentBatches::lay_out(int replica, int microbatch,
+                                               std::span<std::int32_t> starts,
+                                               std::span<std::int32_t> positions) const {
+  const std::int64_t seq_len = feed_->spec().seq_len;
+  Rows out;
+  const auto add = [&](std::int64_t row, std::int64_t length) {
+    starts[size(out.documents++)] = static_cast<std::int32_t>(row);
+    const auto places = positions.subspan(size(row), size(length));
+    std::iota(places.begin(), places.end(), 0);
+    out.rows = row + length;
+  };
+  for_each_sample(replica, microbatch, [&](const Sample& sample, std::int64_t row) {
+    add(row, sample.targets);
+    if (!is_packed() && sample.targets < seq_len)
+      add(row + sample.targets, seq_len - sample.targets);
+  });
+  starts[size(out.documents)] = static_cast<std::int32_t>(out.rows);
+  if (!is_packed()) return out;
+  const std::int64_t used = out.rows;
+  out.rows = (used + row_step_ - 1) / row_step_ * row_step_;
+  std::ranges::fill(positions.subspan(size(used), size(out.rows - used)), 0);
+  return out;
+}
+
+void DocumentBatches::read(int replica, int microbatch, std::span<std::int32_t> ids,
+                           std::span<std::int32_t> targets) const {
+  std::ranges::fill(ids, 0);
+  std::ranges::fill(targets, tensor::kNoTarget);
+  for_each_sample(replica, microbatch, [&](const Sample& sample, std::int64_t row) {
+    feed_->read(sample, ids.subspan(size(row), size(sample.targets)),
+                targets.subspan(size(row), size(sample.targets)));
+  });
+}
+
+}  // namespace troupe::stages

@@ -1,0 +1,122 @@
+#include "stages/corpus/text/corpus_encoder.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "stages/corpus/tokenizers/token_bounds.h"
+#include "stages/storage/input_file.h"
+
+namespace troupe::stages {
+namespace {
+
+/// Bytes of text in a batch per thread. They take some tenths of a second, during which no progress
+/// is reported.
+constexpr std::size_t kBatchBytes = std::size_t{1} << 20;
+/// Texts in a batch at most: it bounds the memory that many short ones take.
+constexpr std::size_t kBatchTexts = std::size_t{1} << 18;
+
+}  // namespace
+
+EncodeOptions for_training(EncodeOptions options, const Tokenizer& tokenizer, Documents documents) {
+  options.frame = tokenizer.frame();
+  options.frames_texts = documents != Documents::joined;
+  return options;
+}
+
+CorpusEncoder::CorpusEncoder(const Tokenizer& tokenizer, EncodeOptions options,
+                             std::uint64_t total_bytes, Use use)
+    : tokenizer_(tokenizer),
+      options_(std::move(options)),
+      total_bytes_(total_bytes),
+      use_(std::move(use)) {}
+
+void CorpusEncoder::begin_document(Opening opening) {
+  framed_ = opening == Opening::prompt || options_.frames_texts;
+  if (framed_) add_ids(options_.frame.before);
+}
+
+void CorpusEncoder::add(const Piece& piece) {
+  add_text({.text = std::string(piece.text), .place = piece.place});
+}
+
+void CorpusEncoder::add_conversation(const ChatText& chat) {
+  add_text({.text = chat.text, .parts = chat.ends});
+  end_prompt();  // what is behind the last response is read as well
+  add_ids(options_.append);
+  end_sequence();
+  batch_.push_back({.ends = Ends::document});
+}
+
+void CorpusEncoder::add_text(Text text) {
+  batch_bytes_ += text.text.size();
+  batch_.push_back(std::move(text));
+  if (batch_bytes_ >= kBatchBytes * static_cast<std::size_t>(options_.threads) ||
+      batch_.size() >= kBatchTexts)
+    encode_batch();
+}
+
+void CorpusEncoder::end_document() {
+  if (framed_) add_ids(options_.frame.after);
+  add_ids(options_.append);
+  end_sequence();
+  batch_.push_back({.ends = Ends::document});
+}
+
+void CorpusEncoder::finish() {
+  encode_batch();
+  if (options_.progress) options_.progress(total_bytes_, total_bytes_);
+}
+
+void CorpusEncoder::encode(Text& text) const {
+  if (text.text.empty()) return;
+  text.ids = tokenizer_.encode(text.text, text.place);
+  text.parts = tokens_before(tokenizer_, text.text, text.ids, text.parts);
+}
+
+void CorpusEncoder::hand_on(const Text& text) const {
+  const std::span<const std::int32_t> ids = text.ids;
+  std::size_t begin = 0;
+  Ends ends = Ends::prompt;
+  for (const std::size_t end : text.parts) {
+    use_(ids.subspan(begin, end - begin), ends);
+    begin = end;
+    ends = ends == Ends::prompt ? Ends::response : Ends::prompt;
+  }
+  use_(ids.subspan(begin), text.ends);
+}
+
+void CorpusEncoder::encode_batch() {
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(options_.threads));
+  const auto work = [&](std::exception_ptr& error) {
+    try {
+      for (std::size_t i; (i = next++) < batch_.size();) encode(batch_[i]);
+    } catch (...) {
+      error = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> helpers;  // they work beside this thread
+    const std::size_t wanted = std::min(errors.size(), batch_.size());
+    for (std::size_t i = 1; i < wanted; ++i) helpers.emplace_back(work, std::ref(errors[i]));
+    work(errors[0]);
+  }
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  for (const Text& text : batch_) hand_on(text);
+  done_bytes_ = std::min(done_bytes_ + batch_bytes_, total_bytes_);
+  batch_.clear();
+  batch_bytes_ = 0;
+  if (options_.progress && done_bytes_ < total_bytes_) options_.progress(done_bytes_, total_bytes_);
+}
+
+std::uint64_t size_of_files(const std::vector<std::string>& files) {
+  std::uint64_t bytes = 0;
+  for (const std::string& file : files) bytes += InputFile::open(file).size();
+  return bytes;
+}
+
+}  // namespace troupe::stages

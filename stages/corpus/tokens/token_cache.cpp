@@ -1,0 +1,242 @@
+#include "stages/corpus/tokens/token_cache.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "stages/corpus/text/corpus_files.h"
+#include "stages/corpus/text/file_kind.h"
+#include "stages/corpus/text/indexed_dataset.h"
+#include "stages/corpus/tokenizers/tokenizer.h"
+#include "stages/corpus/tokenizers/tokenizer_config.h"
+#include "stages/corpus/tokens/token_cache_pruning.h"
+#include "stages/corpus/tokens/token_file.h"
+#include "stages/storage/input_file.h"
+#include "stages/storage/mapped_file.h"
+#include "stages/storage/output_file.h"
+#include "stages/storage/xxh64.h"
+#include "tensor/error.h"
+
+namespace troupe::stages {
+namespace {
+
+constexpr std::array<char, 8> kMagic = {'T', 'R', 'O', 'U', 'P', 'E', 'T', 'K'};
+constexpr std::uint32_t kVersion = 5;
+/// Version of the rules that give a text its ids; part of the key.
+constexpr int kKeyVersion = 5;
+
+/// The last bytes of a cache file, after the ids, the documents' ends, the masked spans and the
+/// key.
+struct TrailerBytes {
+  std::uint64_t ids_sum = 0;     ///< XXH64 of the ids
+  std::uint64_t bounds_sum = 0;  ///< XXH64 of the documents' ends and the masked spans
+  std::uint64_t num_tokens = 0;
+  std::uint64_t num_documents = 0;
+  std::uint64_t num_masked = 0;
+  std::uint64_t key_bytes = 0;
+  std::uint32_t width = 0;
+  std::uint32_t version = kVersion;
+  std::uint64_t sum = 0;  ///< XXH64 of the key and the fields above
+  std::array<char, 8> magic = kMagic;
+};
+static_assert(sizeof(TrailerBytes) == 72);
+
+std::uint64_t sum_of(const TrailerBytes& trailer, std::string_view key) {
+  Xxh64 sum;
+  sum.update(std::as_bytes(std::span(key)));
+  sum.update(std::as_bytes(std::span(&trailer, 1)).first(offsetof(TrailerBytes, sum)));
+  return sum.digest();
+}
+
+/// Whether ids, documents, spans and key are `body` bytes long. Divisions come first, because the
+/// products could overflow.
+bool fits(const TrailerBytes& trailer, std::uint64_t body) {
+  if (trailer.key_bytes > body) return false;
+  std::uint64_t rest = body - trailer.key_bytes;
+  if (trailer.num_documents > rest / sizeof(std::int64_t)) return false;
+  rest -= trailer.num_documents * sizeof(std::int64_t);
+  if (trailer.num_masked > rest / sizeof(TokenSpan)) return false;
+  rest -= trailer.num_masked * sizeof(TokenSpan);
+  return rest % trailer.width == 0 && rest / trailer.width == trailer.num_tokens;
+}
+
+/// A line that changes whenever the file's content may have. Size and time of the last write are
+/// what tools set that keep them (cp -p, rsync -a, tar), or another file brings along that is moved
+/// to the name; the number of the file and the time of its last change are the system's own.
+std::string identity_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0)
+    throw Error(ErrorKind::data, fmt::format("data file {}: {}", path, std::strerror(errno)));
+  return fmt::format("{} size {} mtime {}.{:09} ctime {}.{:09} inode {}",
+                     std::filesystem::canonical(path).string(), status.st_size,
+                     status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_ctim.tv_sec,
+                     status.st_ctim.tv_nsec, status.st_ino);
+}
+
+std::string key_of(const TokenSource& source) {
+  std::string key = fmt::format("troupe tokens, version {}\n", kKeyVersion);
+  key += source.tokenizer == kBytesTokenizer
+             ? fmt::format("tokenizer {}\n", kBytesTokenizer)
+             : fmt::format("tokenizer {}\n", identity_of(source.tokenizer));
+  const char* lines = source.loss_on == LossOn::response ? "responses" : "documents";
+  for (const std::string& file : source.files)
+    key += fmt::format("{} {}\n", file_kind(file) == FileKind::json_lines ? lines : "file",
+                       identity_of(file));
+  for (const auto& file : files_beside(source.tokenizer))
+    key += fmt::format("beside it {}\n", identity_of(file));
+  if (source.tokenizer != kBytesTokenizer)
+    key += source.documents == Documents::joined ? "texts are joined\n" : "texts are apart\n";
+  return key;
+}
+
+std::uint64_t sum_of(std::span<const std::int64_t> ends, std::span<const TokenSpan> masked) {
+  Xxh64 sum;
+  sum.update(std::as_bytes(ends));
+  sum.update(std::as_bytes(masked));
+  return sum.digest();
+}
+
+/// Whether the file has the bytes that were written, which a disk, a crash of the machine or
+/// another program may have changed since.
+bool is_intact(const std::filesystem::path& cache, const TokenCacheTrailer& trailer) {
+  const MappedFile file = MappedFile::open(cache);
+  const auto ids = static_cast<std::size_t>(trailer.num_tokens) * bytes_of(trailer.width);
+  const auto bounds = static_cast<std::size_t>(trailer.num_documents) * sizeof(std::int64_t) +
+                      static_cast<std::size_t>(trailer.num_masked) * sizeof(TokenSpan);
+  return file.bytes().size() >= ids + bounds && xxh64(file.bytes().first(ids)) == trailer.ids_sum &&
+         xxh64(file.bytes().subspan(ids, bounds)) == trailer.bounds_sum;
+}
+
+bool holds(const std::filesystem::path& cache, const std::string& key) {
+  if (!file_exists(cache)) return false;
+  try {
+    const TokenCacheTrailer trailer = read_token_cache_trailer(cache);
+    return trailer.key == key && is_intact(cache, trailer);
+  } catch (const Error&) {
+    return false;  // torn or foreign: it is written anew
+  }
+}
+
+TokenWidth width_for(int vocab_size) {
+  return vocab_size <= 0x100     ? TokenWidth::u8
+         : vocab_size <= 0x10000 ? TokenWidth::u16
+                                 : TokenWidth::i32;
+}
+
+void write_cache(const TokenSource& source, const std::string& key,
+                 const std::filesystem::path& path, const EncodeOptions& options) {
+  TROUPE_ASSERT(options.append.empty());
+  const auto tokenizer = Tokenizer::open(source.tokenizer);
+  const TokenWidth width = width_for(tokenizer->vocab_size());
+  PublishedFile cache(path);
+  TokenWriter tokens(cache.file(), width);
+  std::vector<std::int64_t> documents;  // the end of each
+  std::vector<TokenSpan> masked;
+  std::int64_t part = 0;  // where the prompt or response begins
+  const auto add = [&](std::span<const std::int32_t> ids, Ends ends) {
+    tokens.append(ids);
+    const std::int64_t end = tokens.num_tokens();
+    if (ends == Ends::document) documents.push_back(end);
+    if (ends == Ends::prompt && source.loss_on == LossOn::response && end > part)
+      masked.push_back({.begin = part, .end = end});
+    if (ends == Ends::prompt || ends == Ends::response || ends == Ends::document) part = end;
+  };
+  CorpusEncoder encoder(*tokenizer, for_training(options, *tokenizer, source.documents),
+                        size_of_files(source.files), add);
+  for (const std::string& file : source.files) add_file(file, source.loss_on, encoder);
+  encoder.finish();
+  if (tokens.num_tokens() == 0)
+    throw Error(ErrorKind::data,
+                fmt::format("the corpus is empty: no token in {}", fmt::join(source.files, ", ")));
+  if (key_of(source) != key)
+    throw Error(ErrorKind::data, fmt::format("a data file changed while it was read, one of {}",
+                                             fmt::join(source.files, ", ")));
+  TrailerBytes trailer{.ids_sum = tokens.sum(),
+                       .bounds_sum = sum_of(documents, masked),
+                       .num_tokens = static_cast<std::uint64_t>(tokens.num_tokens()),
+                       .num_documents = documents.size(),
+                       .num_masked = masked.size(),
+                       .key_bytes = key.size(),
+                       .width = static_cast<std::uint32_t>(width)};
+  cache.file().write(std::as_bytes(std::span(documents)));
+  cache.file().write(std::as_bytes(std::span(masked)));
+  trailer.sum = sum_of(trailer, key);
+  cache.file().write(key);
+  cache.file().write(std::as_bytes(std::span(&trailer, 1)));
+  cache.publish();
+}
+
+void create_directory(const std::string& dir) {
+  std::error_code code;
+  std::filesystem::create_directories(dir, code);
+  if (code)
+    throw Error(ErrorKind::internal,
+                fmt::format("token cache directory {}: cannot create: {}", dir, code.message()));
+}
+
+}  // namespace
+
+std::string prepare_tokens(const TokenSource& source, const std::string& cache_dir,
+                           const EncodeOptions& options) {
+  if (source.files.empty())
+    throw Error(ErrorKind::data, "no data files are given; name text files or a .bin/.idx dataset");
+  if (source.loss_on == LossOn::response)
+    for (const std::string& file : source.files) require_responses(file);
+  for (const std::string& file : source.files) {
+    if (!is_indexed_dataset(file)) continue;
+    if (source.files.size() > 1)
+      throw Error(
+          ErrorKind::data,
+          fmt::format("{}: a .bin/.idx dataset must be the only data file, but {} are given", file,
+                      source.files.size()));
+    read_dataset_index(file);
+    return file;
+  }
+  const std::string key = key_of(source);
+  const auto cache = std::filesystem::path(cache_dir) / (to_hex(xxh64(key)) + ".tokens");
+  create_directory(cache_dir);
+  if (!holds(cache, key)) write_cache(source, key, cache, options);
+  mark_used(cache);
+  prune_token_cache(cache_dir);
+  return cache.string();
+}
+
+TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path) {
+  const auto refuse = [&path](const std::string& why) {
+    return Error(ErrorKind::data, fmt::format("{}: not a token file: {}", path.string(), why));
+  };
+  const InputFile file = InputFile::open(path);
+  TrailerBytes trailer;
+  if (file.size() < sizeof trailer)
+    throw refuse(fmt::format("{} bytes, a trailer alone has {}", file.size(), sizeof trailer));
+  const std::uint64_t body = file.size() - sizeof trailer;
+  file.read(body, std::as_writable_bytes(std::span(&trailer, 1)));
+  if (trailer.magic != kMagic) throw refuse("it does not end in TROUPETK");
+  if (trailer.version != kVersion)
+    throw refuse(fmt::format("version {}, expected {}", trailer.version, kVersion));
+  if (trailer.width != 1 && trailer.width != 2 && trailer.width != 4)
+    throw refuse(fmt::format("{} bytes per token, expected 1, 2 or 4", trailer.width));
+  if (!fits(trailer, body))
+    throw refuse(
+        fmt::format("{} tokens of {} bytes, {} documents, {} spans and a key of {} bytes do not "
+                    "make its {} bytes",
+                    trailer.num_tokens, trailer.width, trailer.num_documents, trailer.num_masked,
+                    trailer.key_bytes, file.size()));
+  std::string key(trailer.key_bytes, '\0');
+  file.read(body - trailer.key_bytes, std::as_writable_bytes(std::span(key)));
+  if (sum_of(trailer, key) != trailer.sum) throw refuse("the checksum of its trailer is wrong");
+  return {.width = TokenWidth{trailer.width},
+          .num_tokens = static_cast<std::int64_t>(trailer.num_tokens),
+          .num_documents = static_cast<std::int64_t>(trailer.num_documents),
+          .num_masked = static_cast<std::int64_t>(trailer.num_masked),
+          .ids_sum = trailer.ids_sum,
+          .bounds_sum = trailer.bounds_sum,
+          .key = std::move(key)};
+}
+
+}  // namespace troupe::stages

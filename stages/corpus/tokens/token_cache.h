@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "stages/corpus/text/corpus_encoder.h"
+#include "stages/corpus/text/documents.h"
+#include "stages/corpus/text/loss_on.h"
+#include "stages/corpus/text/token_width.h"
+
+namespace troupe::stages {
+
+/// Where one stream of tokens comes from.
+struct TokenSource {
+  /// Text files in order, or one Megatron .bin/.idx prefix or .bin file.
+  std::vector<std::string> files;
+  std::string tokenizer = "bytes";
+  /// With LossOn::response all files are JSON lines, and the cache keeps which tokens are of
+  /// prompts.
+  LossOn loss_on = LossOn::all;
+  Documents documents = Documents::joined;  ///< tells what is around a text (for_training)
+};
+
+/// Turns the source into a token cache file once (keyed by path, size, inode, mtime and ctime of
+/// every file and of the tokenizer; found again by the next run) and returns its path. Memory stays
+/// bounded for any size of text. A .bin with its .idx is checked and used as it is. Every byte of a
+/// cache file is compared with its checksums; a damaged or foreign one is written anew; processes
+/// that prepare the same source at once do not disturb each other. Throws Error{data} for missing,
+/// unreadable or empty files, naming them.
+std::string prepare_tokens(const TokenSource& source, const std::string& cache_dir,
+                           const EncodeOptions& options = {});
+
+/// What the end of a token cache file says (stages/README.md gives the bytes). The ids begin at
+/// byte 0; the end of each document follows them, and then begin and end of each masked span.
+struct TokenCacheTrailer {
+  TokenWidth width = TokenWidth::u8;
+  std::int64_t num_tokens = 0;
+  std::int64_t num_documents = 0;
+  std::int64_t num_masked = 0;
+  std::uint64_t ids_sum = 0;     ///< XXH64 of the ids
+  std::uint64_t bounds_sum = 0;  ///< XXH64 of the documents' ends and the masked spans
+  std::string key;               ///< the source in words
+};
+
+/// Reads the trailer and checks it against the file's length. Throws Error{data} naming the file.
+TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path);
+
+}  // namespace troupe::stages
