@@ -1,4 +1,4 @@
-#include "tensor/parallel/mappings.h"
+#include "tensor/parallel/megatron/mappings.h"
 
 #include <numeric>
 

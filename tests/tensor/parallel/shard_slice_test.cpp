@@ -1,4 +1,4 @@
-#include "tensor/parallel/shard_slice.h"
+#include "tensor/parallel/megatron/shard_slice.h"
 
 #include "tensor/error.h"
 #include "tests/support/seed.h"

@@ -1,4 +1,4 @@
-#include "tensor/parallel/deferred_weight_gradients.h"
+#include "tensor/parallel/megatron/deferred_weight_gradients.h"
 
 #include "tensor/error.h"
 
