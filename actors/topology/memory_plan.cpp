@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "actors/topology/gpu_memory.h"
-#include "actors/topology/group_memory.h"
+#include "actors/topology/rank_groups.h"
 #include "actors/topology/state_parts.h"
 #include "stages/decoder/parameters/parameter_layout.h"
 #include "tensor/device.h"

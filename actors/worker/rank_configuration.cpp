@@ -94,7 +94,7 @@ void add_runners(RankConfiguration& now, const RunSpec& spec, const Configuratio
   const bool shares = spec.data.first_shard_reads && shape.mesh.tp > 1;
   // The bounds of documents are needed by every stage, the tokens at the ends of the model alone.
   const bool needs = reads_tokens(program) || spec.batch.documents != stages::Documents::joined;
-  if (shares && needs) now.tokens.emplace(device, *now.shard_forwards);
+  if (shares && needs) now.tokens.emplace(device, *now.groups.get(GroupKind::shard_forwards));
   const bool opens =
       !start.saves_only && (!spec.data.first_shard_reads || (now.part.place.shard == 0 && needs));
   const auto data = [&](const stages::DataFeed* feed) {

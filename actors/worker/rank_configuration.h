@@ -1,13 +1,17 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/messages/enter_configuration.h"
 #include "actors/topology/assembly.h"
+#include "actors/topology/rank_groups.h"
 #include "actors/worker/state/neighbour_copies.h"
 #include "actors/worker/step/plan_runner.h"
 #include "actors/worker/step/token_broadcast.h"
@@ -24,6 +28,34 @@ struct StageState {
   std::int64_t step = -1;  ///< updates in the stage's state; -1: no state that can be used
 };
 
+/// The process groups that a rank is a member of, by kind.
+class ProcessGroups {
+ public:
+  void set(GroupKind kind, std::unique_ptr<tensor::ProcessGroup> group, const std::string& name) {
+    groups_[static_cast<std::size_t>(kind)] = {std::move(group), name};
+  }
+  /// Null if the rank has none of this kind.
+  tensor::ProcessGroup* get(GroupKind kind) const {
+    return groups_[static_cast<std::size_t>(kind)].group.get();
+  }
+  const std::string& name(GroupKind kind) const {
+    return groups_[static_cast<std::size_t>(kind)].name;
+  }
+  std::vector<tensor::ProcessGroup*> all() const {
+    std::vector<tensor::ProcessGroup*> all;
+    for (const Named& named : groups_)
+      if (named.group) all.push_back(named.group.get());
+    return all;
+  }
+
+ private:
+  struct Named {
+    std::unique_ptr<tensor::ProcessGroup> group;
+    std::string name;
+  };
+  std::array<Named, kNumGroupKinds> groups_;
+};
+
 /// Everything that a configuration decides for one rank. Members are destroyed in reverse order:
 /// plan runners before what they refer to.
 struct RankConfiguration {
@@ -37,11 +69,7 @@ struct RankConfiguration {
   std::vector<double> squared_norms;
   std::unique_ptr<stages::DataFeed> feed;
   std::vector<std::unique_ptr<stages::DataFeed>> eval_feeds;  // by evaluation set; null: reads none
-  std::unique_ptr<tensor::ProcessGroup> tied, mirror, replicas, instances, twins;
-  /// stages::GradientGroups: gathers of divided weights.
-  std::unique_ptr<tensor::ProcessGroup> forward_weights, backward_weights;
-  /// stages::ShardGroups: collectives of two of them may be in any order to each other.
-  std::unique_ptr<tensor::ProcessGroup> shard_forwards, shard_backwards, shard_gradients, kv_head;
+  ProcessGroups groups;
   std::unique_ptr<stages::DataParallel> data_parallel;  ///< completes the stage's gradients
   std::optional<TokenBroadcast> tokens;  ///< [data] reader = "first-shard", on stages that read
   std::optional<NeighbourCopies> copies;

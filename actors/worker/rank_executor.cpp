@@ -83,6 +83,26 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
   set_state("reducing");
   now.data_parallel->finish();
   now.data_parallel->squared_norms(now.squared_norms);
+  Prepared vote = vote_of(order, result);
+  if (now.copies && !now.copies->has_received(order.step - 1))
+    now.copies->receive(order.step - 1);  // no rank goes on before the last state is safe
+  {
+    const std::lock_guard lock(mutex_);
+    longest_action_s_ = std::max(longest_action_s_, result.longest_action_s);
+  }
+  add_waits(vote, *now.runner, now.part, now.rank);
+  if (tap) tapped_ = tap->take();
+  if (spec_.histogram_interval > 0 && order.step % spec_.histogram_interval == 0)
+    histograms_ = histograms_of(now.stage(), spec_.model, now.part, order, now.rank, *device_);
+  if (order.trace)
+    trace_ = traced_actions(*now.runner, now.part, now.rank, order, now.data_parallel->spans());
+  set_state("prepared");
+  return vote;
+}
+
+/// What the rank says of a step that it has computed.
+Prepared RankExecutor::vote_of(const RunStep& order, const PlanResult& result) {
+  RankConfiguration& now = *configuration_;
   Prepared vote{.configuration = order.configuration,
                 .step = order.step,
                 .rank = now.rank,
@@ -116,19 +136,6 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
     vote.sent.push_back(
         {.to = static_cast<std::uint32_t>(to), .bytes = counts.edges[i].bytes - before});
   }
-  if (now.copies && !now.copies->has_received(order.step - 1))
-    now.copies->receive(order.step - 1);  // no rank goes on before the last state is safe
-  {
-    const std::lock_guard lock(mutex_);
-    longest_action_s_ = std::max(longest_action_s_, result.longest_action_s);
-  }
-  add_waits(vote, *now.runner, now.part, now.rank);
-  if (tap) tapped_ = tap->take();
-  if (spec_.histogram_interval > 0 && order.step % spec_.histogram_interval == 0)
-    histograms_ = histograms_of(now.stage(), spec_.model, now.part, order, now.rank, *device_);
-  if (order.trace)
-    trace_ = traced_actions(*now.runner, now.part, now.rank, order, now.data_parallel->spans());
-  set_state("prepared");
   return vote;
 }
 

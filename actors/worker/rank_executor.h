@@ -100,6 +100,7 @@ class RankExecutor {
   std::unique_ptr<transport::UcxNode> new_node() const;
   void refuse_if_interrupted(std::uint32_t configuration) const;
   Prepared compute_step(const RunStep& order);
+  Prepared vote_of(const RunStep& order, const PlanResult& result);
   void set_state(std::string state);
   void count_memory();
 

@@ -76,18 +76,8 @@ void RankExecutor::leave_configuration() {
     ended->eval_runners.clear();
     ended->tokens.reset();
     ended->data_parallel.reset();
-    ended->tied.reset();
-    ended->mirror.reset();
-    ended->replicas.reset();
-    ended->instances.reset();
-    ended->twins.reset();
-    ended->forward_weights.reset();
-    ended->backward_weights.reset();
     if (ended->state) ended->stage().join({});
-    ended->shard_forwards.reset();
-    ended->shard_backwards.reset();
-    ended->shard_gradients.reset();
-    ended->kv_head.reset();
+    ended->groups = {};
   }
 }
 
@@ -301,12 +291,13 @@ Ready::Difference RankExecutor::compare_replicas(RankConfiguration& now) {
                              .count = found.count,
                              .reference = replica};
   };
-  if (now.twins) {
-    const auto found = stages::compare_with_twin(now.stage(), *now.twins, *device_);
-    if (!found.all_equal && repairs) stages::copy_to_twins(now.stage(), *now.twins, *device_);
+  if (tensor::ProcessGroup* const twins = now.groups.get(GroupKind::twins)) {
+    const auto found = stages::compare_with_twin(now.stage(), *twins, *device_);
+    if (!found.all_equal && repairs) stages::copy_to_twins(now.stage(), *twins, *device_);
     return compared_with(found, now.part.place.replica - state.index + found.reference);
   }
-  tensor::ProcessGroup* const holders = state.count > 1 ? now.instances.get() : now.replicas.get();
+  tensor::ProcessGroup* const holders =
+      now.groups.get(state.count > 1 ? GroupKind::instances : GroupKind::replicas);
   if (!holders) return {};
   const auto found = stages::compare_weights(now.stage(), *holders, *device_);
   if (!found.all_equal && repairs)

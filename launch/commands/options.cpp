@@ -5,7 +5,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
+#include <map>
+#include <memory>
+#include <string>
 
 #include "launch/commands/model_options.h"
 #include "launch/commands/number_between.h"
@@ -295,49 +299,39 @@ Options parse_options(int argc, const char* const* argv) {
   app.require_subcommand(1);
   app.footer(fmt::format("Start with: troupe plan MANIFEST, then troupe launch MANIFEST.\n{}",
                          kExitCodes));
-  PlanOptions plan;
-  LaunchOptions launch;
-  StatusOptions status;
-  RunsOptions runs;
-  AttachOptions attach;
-  ReportOptions report;
-  TraceOptions trace;
-  TapOptions tap;
-  ScaleOptions scale;
-  CheckpointOptions checkpoint;
-  StopOptions stop;
-  CollectivesOptions collectives;
-  GenerateOptions generate;
-  EvalOptions eval;
-  LogitsOptions logits;
-  ImportOptions import;
-  ExportOptions export_;
-  TokenizeOptions tokenize;
-  ScheduleOptions schedule;
-  add_plan(app, plan);
-  add_launch(app, launch);
-  add_status(app, status);
-  add_runs(app, runs);
-  add_attach(app, attach);
-  add_report(app, report);
-  add_trace(app, trace);
-  add_tap(app, tap);
-  add_scale(app, scale);
-  add_checkpoint(app, checkpoint);
-  add_stop(app, stop);
-  add_collectives(app, collectives);
-  add_generate(app, generate);
-  add_eval(app, eval);
-  add_logits(app, logits);
-  add_import(app, import);
-  add_export(app, export_);
-  add_tokenize(app, tokenize);
-  add_schedule(app, schedule);
+  std::map<std::string, std::function<Options()>> commands;
+  const auto add = [&]<typename O>(const char* name, void (*add_to)(CLI::App&, O&)) {
+    const auto options = std::make_shared<O>();
+    add_to(app, *options);
+    commands[name] = [options] { return Options(*options); };
+  };
+  add("plan", add_plan);
+  add("launch", add_launch);
+  add("status", add_status);
+  add("runs", add_runs);
+  add("attach", add_attach);
+  add("report", add_report);
+  add("trace", add_trace);
+  add("tap", add_tap);
+  add("scale", add_scale);
+  add("checkpoint", add_checkpoint);
+  add("stop", add_stop);
+  add("collectives", add_collectives);
+  add("generate", add_generate);
+  add("eval", add_eval);
+  add("logits", add_logits);
+  add("import", add_import);
+  add("export", add_export);
+  add("tokenize", add_tokenize);
+  add("schedule", add_schedule);
   command(app, "doctor", "Check this machine: cores, memory, shared memory, transports, libraries",
           "  troupe doctor");
+  commands["doctor"] = [] { return DoctorOptions{}; };
   app.add_subcommand("devices", "Report the GPUs of this machine; started by other commands")
       ->group("");
+  commands["devices"] = [] { return DevicesOptions{}; };
   app.add_subcommand("worker", "A worker process; started by launch")->group("");
+  commands["worker"] = [] { return WorkerOptions{}; };
   check_command(argc > 1 ? argv[1] : "");
   try {
     app.parse(argc, argv);
@@ -351,29 +345,7 @@ Options parse_options(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     refuse(error.what());  // which names the option
   }
-  const std::string name = app.get_subcommands().front()->get_name();
-  if (name == "plan") return plan;
-  if (name == "launch") return launch;
-  if (name == "status") return status;
-  if (name == "runs") return runs;
-  if (name == "attach") return attach;
-  if (name == "report") return report;
-  if (name == "trace") return trace;
-  if (name == "tap") return tap;
-  if (name == "scale") return scale;
-  if (name == "checkpoint") return checkpoint;
-  if (name == "stop") return stop;
-  if (name == "collectives") return collectives;
-  if (name == "doctor") return DoctorOptions{};
-  if (name == "generate") return generate;
-  if (name == "eval") return eval;
-  if (name == "logits") return logits;
-  if (name == "import") return import;
-  if (name == "export") return export_;
-  if (name == "tokenize") return tokenize;
-  if (name == "schedule") return schedule;
-  if (name == "devices") return DevicesOptions{};
-  return WorkerOptions{};
+  return commands.at(app.get_subcommands().front()->get_name())();
 }
 
 }  // namespace troupe::launch

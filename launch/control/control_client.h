@@ -34,8 +34,10 @@ class ControlClient {
   ControlClient(const ControlClient&) = delete;
   ~ControlClient();
 
-  /// The next frame; none if the other side has closed the connection. A timeout of zero waits for
-  /// ever. Throws Error{unavailable} at the timeout.
+  /// A timeout that never comes.
+  static constexpr std::chrono::milliseconds kForEver{0};
+  /// The next frame; none if the other side has closed the connection. Throws Error{unavailable} at
+  /// the timeout.
   std::optional<nlohmann::json> receive(std::chrono::milliseconds timeout);
   /// A frame that has arrived already; none if no whole frame has. `closed` becomes true if no more
   /// frames will come. For callers that poll fd() themselves.

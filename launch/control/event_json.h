@@ -8,7 +8,7 @@ namespace troupe::launch {
 
 /// An event as monitors outside the process and events.jsonl get it: {time, kind, configuration,
 /// step, and the fields of its kind}. It has `rank` if it concerns a rank. `time` is in Unix
-/// seconds; names of durations end in _s. launch/README.md lists the fields of each kind.
+/// seconds; names of durations end in _s. launch/monitors/README.md lists the fields of each kind.
 nlohmann::json to_json(const actors::RunEvent& event);
 
 /// An action as the `actions` of an event have it.

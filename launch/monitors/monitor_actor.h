@@ -25,8 +25,8 @@ class MonitorActor : public caf::event_based_actor {
   caf::behavior make_behavior() override;
 
  protected:
-  /// Called for each event, {time, kind, configuration, step, ...}. launch/README.md lists the
-  /// kinds and their fields.
+  /// Called for each event, {time, kind, configuration, step, ...}. launch/monitors/README.md lists
+  /// the kinds and their fields.
   virtual void on_event(const nlohmann::json& event) = 0;
   /// Called with the number of events that were lost before the next one because this monitor was
   /// busy.

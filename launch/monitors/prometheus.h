@@ -9,8 +9,8 @@
 
 namespace troupe::launch {
 
-/// Answers a Prometheus server's scrapes under /metrics. launch/README.md lists the metrics;
-/// launch/monitors/dashboards has alert rules and a dashboard for them.
+/// Answers a Prometheus server's scrapes under /metrics. launch/monitors/README.md lists the
+/// metrics; launch/monitors/dashboards has alert rules and a dashboard for them.
 class PrometheusEndpoint {
  public:
   /// Throws Error{manifest} naming the address if it cannot be bound.

@@ -135,26 +135,6 @@ RankActivity activity_of(const json& event) {
   return activity;
 }
 
-ActionsTraced actions_of(const json& event) {
-  ActionsTraced traced{.complete = flag_of(event, "complete")};
-  for (const json& a : objects_of(event, "actions"))
-    traced.actions.push_back({.name = text_of(a, "name"),
-                              .begin_s = number_of(a, "begin_s"),
-                              .end_s = number_of(a, "end_s"),
-                              .from = int_of(a, "from", -1),
-                              .to = int_of(a, "to", -1),
-                              .waited_s = number_of(a, "waited_s"),
-                              .collective_s = number_of(a, "collective_s"),
-                              .sent_s = number_of(a, "sent_s")});
-  for (const json& c : objects_of(event, "collectives"))
-    traced.collectives.push_back({.group = text_of(c, "group"),
-                                  .operation = text_of(c, "op"),
-                                  .bucket = int_of(c, "bucket"),
-                                  .begin_s = number_of(c, "begin_s"),
-                                  .end_s = number_of(c, "end_s")});
-  return traced;
-}
-
 StragglerFound straggler_of(const json& event) {
   return {.replica = int_of(event, "replica"),
           .stage = int_of(event, "stage"),
@@ -204,7 +184,7 @@ std::optional<EventBody> body_of(const std::string& kind, const json& event) {
   if (kind == "director")
     return DirectorActivity{.mailbox_depth = count_of(event, "mailbox_depth"),
                             .handler_s = numbers_of<double>(event, "handler_s")};
-  if (kind == "actions") return actions_of(event);
+  if (kind == "actions") return received_actions(event);
   if (kind == "straggler") return straggler_of(event);
   if (kind == "large_gradient")
     return LargeGradient{.bucket = int_of(event, "bucket"), .norm = number_of(event, "norm")};
@@ -216,6 +196,26 @@ std::optional<EventBody> body_of(const std::string& kind, const json& event) {
 }
 
 }  // namespace
+
+actors::ActionsTraced received_actions(const json& event) {
+  actors::ActionsTraced traced{.complete = flag_of(event, "complete")};
+  for (const json& a : objects_of(event, "actions"))
+    traced.actions.push_back({.name = text_of(a, "name"),
+                              .begin_s = number_of(a, "begin_s"),
+                              .end_s = number_of(a, "end_s"),
+                              .from = int_of(a, "from", -1),
+                              .to = int_of(a, "to", -1),
+                              .waited_s = number_of(a, "waited_s"),
+                              .collective_s = number_of(a, "collective_s"),
+                              .sent_s = number_of(a, "sent_s")});
+  for (const json& c : objects_of(event, "collectives"))
+    traced.collectives.push_back({.group = text_of(c, "group"),
+                                  .operation = text_of(c, "op"),
+                                  .bucket = int_of(c, "bucket"),
+                                  .begin_s = number_of(c, "begin_s"),
+                                  .end_s = number_of(c, "end_s")});
+  return traced;
+}
 
 std::optional<RunEvent> received_event(const json& event) {
   auto body = body_of(text_of(event, "kind"), event);

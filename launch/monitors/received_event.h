@@ -15,6 +15,9 @@ namespace troupe::launch {
 /// known, or `tensor`, which no picture needs.
 std::optional<actors::RunEvent> received_event(const nlohmann::json& json);
 
+/// The actions of an event of that kind.
+actors::ActionsTraced received_actions(const nlohmann::json& event);
+
 /// The status of which to_json() of control/control_protocol.h made `json`, without what is under
 /// way but steps that are computed again.
 actors::RunStatus received_status(const nlohmann::json& json);

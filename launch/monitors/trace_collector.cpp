@@ -3,16 +3,22 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "launch/monitors/event_fields.h"
+#include "launch/monitors/received_event.h"
 #include "schedules/plan/action.h"
 
 namespace troupe::launch {
 namespace {
 
+using actors::ActionsTraced;
 using nlohmann::json;
 
 /// The most incomplete steps that are kept. An older one has lost an event and will never be
@@ -37,6 +43,99 @@ std::string needed_by(std::int64_t step, const schedules::Action& a) {
 double microseconds(double seconds) {
   return 1e6 * seconds;
 }
+
+/// Appends one step to a trace: bars of its actions and collectives, and arrows of its messages.
+class StepTrace {
+ public:
+  using Action = ActionsTraced::Action;
+  using Step = std::map<int, ActionsTraced>;  // by rank
+
+  /// `origin_s` is the time at which the trace begins.
+  StepTrace(json& events, std::int64_t step, double origin_s, int num_ranks)
+      : events_(events), step_(step), origin_s_(origin_s), num_ranks_(num_ranks) {}
+
+  void add(const Step& ranks) {
+    for (const auto& [rank, row] : ranks)
+      for (const Action& a : row.actions)
+        if (const auto action = schedules::parse_action(a.name)) {
+          if (a.to >= 0 && a.to != rank) sent_.insert(sent_by(step_, *action));
+          if (a.from >= 0 && a.from != rank) needed_.insert(needed_by(step_, *action));
+        }
+    for (const auto& [rank, row] : ranks) {
+      for (const ActionsTraced::Collective& c : row.collectives) add_collective(rank, c);
+      add_actions(rank, row.actions);
+    }
+  }
+
+ private:
+  double at(double seconds) const { return microseconds(seconds - origin_s_); }
+
+  void add_collective(int rank, const ActionsTraced::Collective& c) {
+    for (const bool ends : {false, true})
+      events_.push_back({{"ph", ends ? "e" : "b"},
+                         {"pid", rank},
+                         {"tid", rank},
+                         {"cat", "collective"},
+                         {"name", c.operation},
+                         {"id", fmt::format("{}:{}:{}:{}", step_, rank, c.group, c.bucket)},
+                         {"ts", at(ends ? c.end_s : c.begin_s)},
+                         {"args", {{"step", step_}, {"group", c.group}, {"bucket", c.bucket}}}});
+  }
+  /// At most two actions run at the same time, a pair or those of two streams. Bars of one track
+  /// must not overlap.
+  void add_actions(int rank, std::vector<Action> actions) {
+    double ends_s[] = {0, 0};  // of the last bar on each track
+    std::ranges::stable_sort(actions, {}, &Action::begin_s);
+    for (const Action& a : actions) {
+      const bool second = a.begin_s < ends_s[0];
+      const int track = second ? num_ranks_ + rank : rank;
+      const double free_s = std::exchange(ends_s[second ? 1 : 0], a.end_s);
+      // A host may wait for an action's message while the device still runs an earlier action.
+      const double wait_s = std::max(a.begin_s - a.waited_s, free_s);
+      if (wait_s < a.begin_s) add_bar(rank, track, "wait for " + a.name, "wait", wait_s, a.begin_s);
+      add_bar(rank, track, a.name, "action", a.begin_s, a.end_s);
+      if (const auto action = schedules::parse_action(a.name)) add_arrows(rank, track, a, *action);
+    }
+  }
+  void add_bar(int rank, int track, const std::string& name, const char* category, double begin_s,
+               double end_s) {
+    events_.push_back({{"ph", "X"},
+                       {"pid", rank},
+                       {"tid", track},
+                       {"cat", category},
+                       {"name", name},
+                       {"ts", at(begin_s)},
+                       {"dur", microseconds(end_s - begin_s)},
+                       {"args", {{"step", step_}}}});
+  }
+  /// An arrow needs both ends, each at a time inside its action. A message that is sent at an
+  /// action's end leaves shortly after it, so that time is moved inside.
+  void add_arrows(int rank, int track, const Action& a, const schedules::Action& action) {
+    const double middle = (a.begin_s + a.end_s) / 2;
+    const double left = a.sent_s < a.end_s ? a.sent_s : a.end_s - (a.end_s - a.begin_s) / 1000;
+    if (a.to >= 0 && a.to != rank && needed_.contains(sent_by(step_, action)))
+      add_arrow("s", rank, track, sent_by(step_, action), left);
+    if (a.from >= 0 && a.from != rank && sent_.contains(needed_by(step_, action)))
+      add_arrow("f", rank, track, needed_by(step_, action), middle);
+  }
+  void add_arrow(const char* phase, int rank, int track, const std::string& id, double at_s) {
+    events_.push_back({{"ph", phase},
+                       {"pid", rank},
+                       {"tid", track},
+                       {"cat", "message"},
+                       {"name", "message"},
+                       {"id", id},
+                       {"ts", at(at_s)}});
+    if (*phase == 'f')
+      events_.back()["bp"] = "e";  // binds the arrow to the action that begins here
+  }
+
+  json& events_;
+  const std::int64_t step_;
+  const double origin_s_;
+  const int num_ranks_;
+  std::set<std::string> sent_, needed_;
+};
 
 }  // namespace
 
@@ -64,22 +163,11 @@ void TraceCollector::add(const json& event) {
   if (kind != "actions" || done()) return;
   const std::int64_t step = integer_of(event, "step", -1);
   Step& ranks = open_[step];
-  RankActions& row = ranks[static_cast<int>(integer_of(event, "rank", -1))];
-  for (const json& a : objects_of(event, "actions"))
-    row.actions.push_back({.name = text_of(a, "name"),
-                           .begin_s = number_of(a, "begin_s"),
-                           .end_s = number_of(a, "end_s"),
-                           .waited_s = number_of(a, "waited_s"),
-                           .sent_s = number_of(a, "sent_s"),
-                           .from = static_cast<int>(integer_of(a, "from", -1)),
-                           .to = static_cast<int>(integer_of(a, "to", -1))});
-  for (const json& c : objects_of(event, "collectives"))
-    row.collectives.push_back({.group = text_of(c, "group"),
-                               .operation = text_of(c, "op"),
-                               .bucket = integer_of(c, "bucket"),
-                               .begin_s = number_of(c, "begin_s"),
-                               .end_s = number_of(c, "end_s")});
-  row.complete = flag_of(event, "complete");
+  ActionsTraced& row = ranks[static_cast<int>(integer_of(event, "rank", -1))];
+  ActionsTraced part = received_actions(event);
+  std::ranges::move(part.actions, std::back_inserter(row.actions));
+  std::ranges::move(part.collectives, std::back_inserter(row.collectives));
+  row.complete = part.complete;
   const bool whole = ranks.size() == ranks_.size() &&
                      std::ranges::all_of(ranks, [](const auto& r) { return r.second.complete; });
   if (whole) complete_.insert(open_.extract(step));
@@ -105,78 +193,11 @@ json TraceCollector::chrome_trace() const {
   double origin = std::numeric_limits<double>::infinity();
   for (const auto& [step, ranks] : complete_)
     for (const auto& [rank, row] : ranks)
-      for (const Action& a : row.actions) origin = std::min(origin, a.begin_s - a.waited_s);
-  for (const auto& [step, ranks] : complete_) append_step(events, step, ranks, origin);
+      for (const ActionsTraced::Action& a : row.actions)
+        origin = std::min(origin, a.begin_s - a.waited_s);
+  for (const auto& [step, ranks] : complete_)
+    StepTrace(events, step, origin, static_cast<int>(ranks_.size())).add(ranks);
   return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
-}
-
-void TraceCollector::append_step(json& events, std::int64_t step, const Step& ranks,
-                                 double origin_s) const {
-  std::set<std::string> sent, needed;
-  for (const auto& [rank, row] : ranks)
-    for (const Action& a : row.actions)
-      if (const auto action = schedules::parse_action(a.name)) {
-        if (a.to >= 0 && a.to != rank) sent.insert(sent_by(step, *action));
-        if (a.from >= 0 && a.from != rank) needed.insert(needed_by(step, *action));
-      }
-  const auto arrow = [&](const char* phase, int rank, int track, const std::string& id,
-                         double at_s) {
-    events.push_back({{"ph", phase},
-                      {"pid", rank},
-                      {"tid", track},
-                      {"cat", "message"},
-                      {"name", "message"},
-                      {"id", id},
-                      {"ts", microseconds(at_s - origin_s)}});
-    if (*phase == 'f') events.back()["bp"] = "e";  // binds the arrow to the action that begins here
-  };
-  for (const auto& [rank, row] : ranks) {
-    for (const Collective& c : row.collectives)
-      for (const bool ends : {false, true})
-        events.push_back({{"ph", ends ? "e" : "b"},
-                          {"pid", rank},
-                          {"tid", rank},
-                          {"cat", "collective"},
-                          {"name", c.operation},
-                          {"id", fmt::format("{}:{}:{}:{}", step, rank, c.group, c.bucket)},
-                          {"ts", microseconds((ends ? c.end_s : c.begin_s) - origin_s)},
-                          {"args", {{"step", step}, {"group", c.group}, {"bucket", c.bucket}}}});
-    // At most two actions run at the same time, a pair or those of two streams. Bars of one track
-    // must not overlap.
-    double ends_s[] = {0, 0};  // of the last bar on each track
-    auto actions = row.actions;
-    std::ranges::stable_sort(actions, {}, &Action::begin_s);
-    for (const Action& a : actions) {
-      const bool second = a.begin_s < ends_s[0];
-      const int track = second ? second_track(rank) : rank;
-      const double free_s = std::exchange(ends_s[second ? 1 : 0], a.end_s);
-      const auto bar = [&](const std::string& name, const char* category, double begin_s,
-                           double end_s) {
-        events.push_back({{"ph", "X"},
-                          {"pid", rank},
-                          {"tid", track},
-                          {"cat", category},
-                          {"name", name},
-                          {"ts", microseconds(begin_s - origin_s)},
-                          {"dur", microseconds(end_s - begin_s)},
-                          {"args", {{"step", step}}}});
-      };
-      // A host may wait for an action's message while the device still runs an earlier action.
-      const double wait_s = std::max(a.begin_s - a.waited_s, free_s);
-      if (wait_s < a.begin_s) bar("wait for " + a.name, "wait", wait_s, a.begin_s);
-      bar(a.name, "action", a.begin_s, a.end_s);
-      const auto action = schedules::parse_action(a.name);
-      if (!action) continue;
-      // An arrow needs both ends, each at a time inside its action. A message that is sent at an
-      // action's end leaves shortly after it, so that time is moved inside.
-      const double middle = (a.begin_s + a.end_s) / 2;
-      const double left = a.sent_s < a.end_s ? a.sent_s : a.end_s - (a.end_s - a.begin_s) / 1000;
-      if (a.to >= 0 && a.to != rank && needed.contains(sent_by(step, *action)))
-        arrow("s", rank, track, sent_by(step, *action), left);
-      if (a.from >= 0 && a.from != rank && sent.contains(needed_by(step, *action)))
-        arrow("f", rank, track, needed_by(step, *action), middle);
-    }
-  }
 }
 
 }  // namespace troupe::launch

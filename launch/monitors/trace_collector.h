@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
-#include <vector>
+
+#include "actors/monitors/event.h"
 
 namespace troupe::launch {
 
@@ -29,27 +29,10 @@ class TraceCollector {
   nlohmann::json chrome_trace() const;
 
  private:
-  struct Action {
-    std::string name;
-    double begin_s = 0, end_s = 0, waited_s = 0, sent_s = 0;
-    int from = -1, to = -1;
-  };
-  struct Collective {
-    std::string group, operation;
-    std::int64_t bucket = 0;
-    double begin_s = 0, end_s = 0;
-  };
-  struct RankActions {
-    std::vector<Action> actions;
-    std::vector<Collective> collectives;
-    bool complete = false;
-  };
-  using Step = std::map<int, RankActions>;  // actions by rank
+  using Step = std::map<int, actors::ActionsTraced>;  // by rank
 
   int second_track(int rank) const { return static_cast<int>(ranks_.size()) + rank; }
   void add_ranks(const nlohmann::json& from);
-  void append_step(nlohmann::json& events, std::int64_t step, const Step& ranks,
-                   double origin_s) const;
 
   const int num_steps_;
   std::map<int, std::string> ranks_;  // names of the ranks of the newest configuration

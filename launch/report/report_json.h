@@ -7,7 +7,7 @@
 
 namespace troupe::launch {
 
-/// What a run's page shows, as data; launch/README.md lists the fields.
+/// What a run's page shows, as data; launch/report/README.md lists the fields.
 nlohmann::json to_json(const RunReport& run);
 /// {runs: [as above], differences: [{key, values}]}.
 nlohmann::json to_json(const std::vector<RunReport>& runs);

@@ -7,6 +7,9 @@ from tree import ROOT, files, finish, lines
 MOST_LINES = {".h": 250, ".cpp": 400, ".cu": 400, ".py": 400, ".capnp": 250}
 TESTS_TIMES = 2
 MOST_COLUMNS = {".h": 100, ".cpp": 100, ".cu": 100, ".py": 120, ".capnp": 100}
+MOST_LINES_OF_FUNCTION = 60
+# Lines that begin in the first column, and no function.
+NO_FUNCTION = re.compile(r"(namespace|class|struct|enum|union|template|extern|using|//|#|\}|$)")
 SOURCES = tuple(MOST_LINES)
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX|HACK|placeholder|not (yet )?implemented)\b")
 # A path that exists on one machine only; paths that every Debian system has are fine.
@@ -46,11 +49,22 @@ def faults_of_file(path):
             yield where + "an absolute path of one machine"
 
 
+def faults_of_functions(path):
+    begin = None  # the line in which the function begins that the last line in the first column may be of
+    for number, line in lines(path):
+        if line == "}" and begin and number - begin >= MOST_LINES_OF_FUNCTION:
+            yield f"{path}:{begin}: {number - begin + 1} lines in a function, more than {MOST_LINES_OF_FUNCTION}"
+        if line and not line.startswith(" "):
+            begin = None if NO_FUNCTION.match(line) or line.endswith(";") else number
+
+
 def main():
     faults = []
     for path in files(*SOURCES, ".md", ".txt", ".toml", ".cmake", ".sh"):
         if ROOT / path != THIS:
             faults += faults_of_file(path)
+        if path.suffix in (".h", ".cpp", ".cu") and path.parts[0] != "tests":
+            faults += faults_of_functions(path)
     finish("text", faults)
 
 

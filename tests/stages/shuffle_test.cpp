@@ -79,8 +79,8 @@ BOOST_AUTO_TEST_CASE(seeds_and_epochs_have_orders_of_their_own) {
   BOOST_TEST(same_seed < 10);
 }
 
-// The values were computed from the formula in stages/README.md by a separate program. A run's data
-// order must never change.
+// The values were computed from the formula in stages/corpus/README.md by a separate program. A
+// run's data order must never change.
 BOOST_AUTO_TEST_CASE(the_order_is_the_documented_one) {
   std::vector<std::int64_t> order;
   for (std::int64_t n = 0; n < 10; ++n) order.push_back(shuffled(1234, 0, 10, n));

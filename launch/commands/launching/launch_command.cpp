@@ -3,12 +3,12 @@
 #include <signal.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <optional>
 #include <utility>
 
 #include "actors/director/cluster.h"
 #include "launch/commands/commands.h"
+#include "launch/commands/launching/cluster_run.h"
 #include "launch/commands/launching/run_end.h"
 #include "launch/commands/launching/run_summary.h"
 #include "launch/commands/launching/sinks.h"
@@ -31,7 +31,6 @@
 #include "launch/manifest/resolve/run_spec.h"
 #include "launch/manifest/resolve/tokenizing.h"
 #include "launch/manifest/toml/manifest.h"
-#include "launch/run/claim_watch.h"
 #include "launch/run/kept_tokens.h"
 #include "launch/run/outcome.h"
 #include "launch/run/resume.h"
@@ -178,51 +177,6 @@ void tell_start(const Start& start, bool resumed, ConsoleWriter& console) {
     console.show(fmt::format("differs   {}\n", difference));
 }
 
-/// The reply to a status request while the run lives.
-nlohmann::json live_status(const std::string& run, actors::Cluster& cluster, const Sinks& sinks,
-                           const RunLog& log) {
-  nlohmann::json status = to_json(cluster.status(), run);
-  if (const auto pace = log.pace()) {
-    status["loss"] = pace->loss;
-    status["tokens_per_s"] = pace->tokens_per_s;
-    status["time_left_s"] = pace->left_s;
-    if (pace->mfu) status["mfu"] = *pace->mfu;
-    for (const auto& source : pace->sources)
-      status["sources"].push_back(
-          {{"name", source.name}, {"loss", source.loss}, {"tokens", source.tokens}});
-    if (pace->device_total_bytes > 0) {
-      status["device_used_bytes"] = pace->device_used_bytes;
-      status["device_total_bytes"] = pace->device_total_bytes;
-    }
-  }
-  status["endpoints"] = sinks.endpoints();
-  status["troubles"] = log.troubles();
-  const actors::Hub::Counts hub = cluster.hub().counts();
-  status["monitors"] = {{"attached", hub.subscribers},
-                        {"published", hub.published},
-                        {"dropped", hub.dropped},
-                        {"busy_s", hub.busy_s}};
-  return status;
-}
-
-/// Saves the run because of a signal that warns of its end, and tells what becomes of it.
-void save_at(const std::string& signal, actors::Cluster& cluster, RunLog& log) {
-  log.on_event(signal + ": the run saves its next step and goes on; another signal ends it");
-  cluster.save([signal, &log](const actors::SaveAnswer& answer) {
-    log.on_event(answer.code == 0 ? fmt::format("{}: step {} is saved", signal, answer.step)
-                                  : fmt::format("{}: {}", signal, answer.text));
-  });
-}
-
-/// The lines that tell where a browser and a Prometheus server find the run.
-std::string endpoint_lines(const nlohmann::json& endpoints) {
-  std::string lines;
-  for (const auto& [name, title] : {std::pair("web", "page"), std::pair("prometheus", "metrics")})
-    if (endpoints.contains(name))
-      lines += fmt::format("{:<9} {}\n", title, endpoints.at(name).get<std::string>());
-  return lines;
-}
-
 SaveHook::Command hook_command(const Manifest& manifest) {
   const std::filesystem::path run = manifest.text("run.dir");
   return {.text = manifest.text("checkpoint.on_save"),
@@ -253,81 +207,26 @@ int train(const Manifest& trained, const Start& start, const Machine& machine,
       });
   if (!manifest.text("checkpoint.on_save").empty())
     hook.emplace(hook_command(manifest), [&](const std::string& text) { log.on_event(text); });
-  // These outlive the objects that serve signals and control requests.
-  std::unique_ptr<actors::Cluster> cluster;
-  std::optional<Sinks> sinks;
-  std::atomic<bool> stopped = false, fallen = false;
-  ClaimWatch watch(log, directory.claim(), [&] {
-    fallen = true;
-    cluster->stop_now(directory.claim().fault());
-  });
-  const auto stop = [&](const std::string& reason) {
-    stopped = true;
-    cluster->stop(reason);
-  };
-  actors::Outcome outcome{
-      .exit_code = static_cast<int>(ErrorKind::internal), .step = start.step(), .reason = ""};
-  try {
-    cluster = actors::Cluster::create(spec,
-                                      {.manifest = manifest.to_toml(),
-                                       .worker_command = {"/proc/self/exe", "worker"},
-                                       .memory_bytes = machine.memory_bytes,
-                                       .claim = directory.claim()},
-                                      watch);
-    RunOrders orders{
-        .token = control.token(),
-        .stop = [&] { stop("stopped from the page"); },
-        .save = [&](auto answer) { cluster->save(std::move(answer)); },
-        .scale = [&](const actors::ScaleRequest& request,
-                     auto answer) { cluster->scale(request, std::move(answer)); },
-        .manifest = [path = directory.path() / kManifestFile] { return Manifest::read(path, {}); },
-        .status = [&] { return to_json(cluster->status(), spec.name); },
-        .machine = machine};
-    sinks.emplace(
-        manifest, peak, cluster->hub(), std::move(orders),
-        [&](const std::string& text) { log.on_event(text); }, directory.claim());
-    console.show(endpoint_lines(sinks->endpoints()));
-    signals.orders({.save = [&](const std::string& signal) { save_at(signal, *cluster, log); },
-                    .stop = stop,
-                    .stop_now =
-                        [&](const std::string& reason) {
-                          stopped = true;
-                          cluster->stop_now(reason);
-                        }});
-    control.serve({.status = [&] { return live_status(spec.name, *cluster, *sinks, log); },
-                   .stop = [&] { stop("stopped by troupe stop"); },
-                   .scale = [&](const actors::ScaleRequest& request,
-                                auto answer) { cluster->scale(request, std::move(answer)); },
-                   .save = [&](auto answer) { cluster->save(std::move(answer)); },
-                   .hub = &cluster->hub()});
-    outcome = cluster->run();
-  } catch (const Error& error) {
-    outcome.exit_code = static_cast<int>(error.kind());
-    outcome.reason = error.what();
-  } catch (const std::exception& error) {
-    outcome.reason = error.what();
-    if (const auto lacks = as_shortage(error))
-      outcome = {.exit_code = static_cast<int>(lacks->kind()),
-                 .step = start.step(),
-                 .reason = lacks->what()};
-  }
-  signals.orders({});
-  fallen = fallen || !directory.claim().stands();
-  if (fallen) {
-    kept->leave();
-    outcome = {.exit_code = static_cast<int>(ErrorKind::internal),
-               .step = outcome.step,
-               .reason = directory.claim().fault()};
-  }
+  ClusterRun run({.manifest = manifest,
+                  .spec = spec,
+                  .peak = peak,
+                  .machine = machine,
+                  .directory = directory,
+                  .log = log,
+                  .control = control,
+                  .signals = signals,
+                  .console = console});
+  const actors::Outcome outcome = run.run(start.step());
+  if (run.fallen()) kept->leave();
   kept.reset();  // while the directory is this run's
   const End end{.outcome = outcome,
                 .checkpoint = log.checkpoint().empty() ? start.checkpoint : log.checkpoint(),
                 .is_new = !start.resumed,
-                .stopped = stopped,
-                .fallen = fallen};
+                .stopped = run.stopped(),
+                .fallen = run.fallen()};
   const int code = report_end(end, std::move(directory), control, log, console);
-  if (sinks) sinks->finish(outcome);
-  if (hook && fallen) hook->give_up();
+  run.show_end(outcome);
+  if (hook && run.fallen()) hook->give_up();
   if (hook) wait_for_hook(*hook, signals, console);  // before the log goes, which it tells
   return code;
 }

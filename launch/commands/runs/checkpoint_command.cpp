@@ -9,16 +9,14 @@
 namespace troupe::launch {
 namespace {
 
-/// There is no limit for the answer: it takes a step and the writing of files, whose times are not
-/// known.
-constexpr std::chrono::seconds kForEver{0};
-
-/// The answer of the run's launcher.
+/// The answer of the run's launcher. There is no limit for it: it takes a step and the writing of
+/// files, whose times are not known.
 nlohmann::json order_checkpoint(const std::string& run) {
   auto asked = ask_run(run, "save");
   if (const auto* ending = std::get_if<Ending>(&asked))
     throw Error(ErrorKind::unavailable, "nothing to save: " + describe(*ending, run));
-  const auto reply = std::get<std::unique_ptr<ControlClient>>(asked)->receive(kForEver);
+  const auto reply =
+      std::get<std::unique_ptr<ControlClient>>(asked)->receive(ControlClient::kForEver);
   if (!reply)
     throw Error(ErrorKind::unavailable,
                 "the run ended before the checkpoint: " + describe(ended_unanswered(run), run));

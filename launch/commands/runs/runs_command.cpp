@@ -13,7 +13,7 @@
 namespace troupe::launch {
 namespace {
 
-nlohmann::json to_json(const ListedRun& run) {
+nlohmann::json fields_of(const ListedRun& run) {
   nlohmann::json out{{"directory", run.directory.string()},
                      {"name", run.name},
                      {"state", run.state},
@@ -59,7 +59,7 @@ int run(const RunsOptions& options) {
   const auto runs = list_runs(options.directory);
   if (options.json) {
     nlohmann::json all = nlohmann::json::array();
-    for (const ListedRun& run : runs) all.push_back(to_json(run));
+    for (const ListedRun& run : runs) all.push_back(fields_of(run));
     print(to_text({{"runs", all}}) + "\n");
     return 0;
   }

@@ -9,10 +9,6 @@
 namespace troupe::launch {
 namespace {
 
-/// There is no limit for the answer: it takes a step and the start of workers, whose times are not
-/// known.
-constexpr std::chrono::seconds kForEver{0};
-
 [[noreturn]] void ended_on_the_way(const std::string& run) {
   throw Error(ErrorKind::unavailable,
               "the run ended before the change: " + describe(ended_unanswered(run), run));
@@ -34,7 +30,10 @@ int run(const ScaleOptions& options) {
   auto asked = ask_run(options.run, "scale", to_json(request));
   if (const auto* ending = std::get_if<Ending>(&asked))
     throw Error(ErrorKind::unavailable, "nothing to scale: " + describe(*ending, options.run));
-  const auto reply = std::get<std::unique_ptr<ControlClient>>(asked)->receive(kForEver);
+  // There is no limit for the answer: it takes a step and the start of workers, whose times are not
+  // known.
+  const auto reply =
+      std::get<std::unique_ptr<ControlClient>>(asked)->receive(ControlClient::kForEver);
   if (!reply) ended_on_the_way(options.run);
   if (reply->contains("error"))
     throw Error(ErrorKind::unavailable, reply->at("error").get<std::string>());

@@ -8,13 +8,11 @@
 namespace troupe::launch {
 namespace {
 
-constexpr std::chrono::seconds kForEver{0};
-
 /// How the run ended, from the launcher, or from the run's files if the launcher died before it
 /// could tell.
 Ending wait_for_end(ControlClient& launcher, const std::string& run) {
   if (!launcher.receive(kReplyPatience)) return ended_unanswered(run);
-  if (const auto last = launcher.receive(kForEver))
+  if (const auto last = launcher.receive(ControlClient::kForEver))
     if (last->contains("ended"))
       if (const auto ending = parse_ending(last->at("ended"))) return *ending;
   return find_ending(run);

@@ -34,8 +34,8 @@ struct Rule {
 };
 
 /// One key of the manifest. The table of keys is the only place that defines them: parsing,
-/// suggestions, type and range checks, the resolved manifest and the reference in launch/README.md
-/// follow it.
+/// suggestions, type and range checks, the resolved manifest and the reference in
+/// launch/manifest/README.md follow it.
 struct Key {
   std::string_view table;
   std::string_view name;

@@ -39,7 +39,7 @@ struct FeedSource {
 /// Samples as a pure function of the step: step k (from 0) holds the positions origin + k*G ...
 /// origin + k*G+G-1. A Mixture says which sample of which source each is, counted modulo the
 /// source's number of samples, in the table's order or in a shuffled one, which is in
-/// stages/README.md. Const calls may run in any thread and allocate nothing.
+/// stages/corpus/README.md. Const calls may run in any thread and allocate nothing.
 class DataFeed {
  public:
   /// Throws Error{data} if the tokens of a source do not make one sample.

@@ -7,8 +7,8 @@
 namespace troupe::stages {
 
 /// Which source each sample of a run comes from, by the weights of the sources: a pure function of
-/// the position, computed without a memory of the positions before it. stages/README.md has the
-/// formula. Const calls may run in any thread and allocate nothing.
+/// the position, computed without a memory of the positions before it. stages/corpus/README.md has
+/// the formula. Const calls may run in any thread and allocate nothing.
 ///
 /// Of the first n positions, for every n, a source of share s (its weight over the sum of all) has
 /// n * s, give or take 1 + ln(k) / 2 among k sources, and n * 2^-32, to which shares are rounded.

@@ -11,7 +11,7 @@
 
 namespace troupe::stages {
 
-/// What the .idx of a Megatron dataset says, checked (stages/README.md gives the bytes).
+/// What the .idx of a Megatron dataset says, checked (stages/corpus/README.md gives the bytes).
 struct DatasetIndex {
   TokenWidth width = TokenWidth::u16;
   std::int64_t num_sequences = 0;

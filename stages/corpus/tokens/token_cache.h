@@ -32,8 +32,8 @@ struct TokenSource {
 std::string prepare_tokens(const TokenSource& source, const std::string& cache_dir,
                            const EncodeOptions& options = {});
 
-/// What the end of a token cache file says (stages/README.md gives the bytes). The ids begin at
-/// byte 0; the end of each document follows them, and then begin and end of each masked span.
+/// What the end of a token cache file says (stages/corpus/README.md gives the bytes). The ids begin
+/// at byte 0; the end of each document follows them, and then begin and end of each masked span.
 struct TokenCacheTrailer {
   TokenWidth width = TokenWidth::u8;
   std::int64_t num_tokens = 0;

@@ -99,71 +99,88 @@ void add_recomputation(NodeList& nodes, Place place) {
   nodes.set_again(false);
 }
 
-/// The weight gradient follows the input gradient, because all layers share the memory between the
-/// two. Only that of attention waits for the input gradient of its norm, so that the chunk's own
-/// input gradient is complete as early as possible, unless it hides the sum of the input gradient
-/// over the shards.
-void add_gradients(NodeList& nodes, const Place& place) {
-  const ChunkLayers& chunk = *place.chunk;
-  const bool is_last = !chunk.spec.head && place.branch == Branch::feed_forward &&
-                       place.block + 1 == chunk.num_blocks();
-  const BlockParameters gradients =
-      chunk.layers ? chunk.block_gradients[place.block] : BlockParameters{};
-  const SublayerParameters& own = gradients[place.branch];
-  const auto add_weight_gradient = [&] {
+/// The gradients of one sublayer, as rows.
+class SublayerGradients {
+ public:
+  explicit SublayerGradients(const Place& place)
+      : place_(place),
+        own_(place.chunk->layers ? place.chunk->block_gradients[place.block][place.branch]
+                                 : SublayerParameters{}),
+        reads_chunks_gradient_(!place.chunk->spec.head && place.branch == Branch::feed_forward &&
+                               place.block + 1 == place.chunk->num_blocks()) {}
+
+  /// The weight gradient follows the input gradient, because all layers share the memory between
+  /// the two. Only that of attention waits for the input gradient of its norm, so that the chunk's
+  /// own input gradient is complete as early as possible, unless it hides the sum of the input
+  /// gradient over the shards.
+  void add(NodeList& nodes) const {
+    const bool is_late = place_.branch == Branch::attention && !nodes.is_divided();
+    nodes.set_module(module_of(place_.branch), place_.block);
+    add_input_gradient(nodes);
+    if (!is_late) add_weight_gradient(nodes);
+    nodes.set_module(norm_of(place_.branch), place_.block);
+    add_norm_input_gradient(nodes);
+    if (is_late) {
+      nodes.set_module(module_of(place_.branch), place_.block);
+      add_weight_gradient(nodes);
+      nodes.set_module(norm_of(place_.branch), place_.block);
+    }
     nodes
-        .weight_gradient({own.in.weight, own.in.bias, own.out.weight, own.out.bias},
-                         [place, own](const NodeCall& call) {
+        .weight_gradient({own_.norm.weight, own_.norm.bias},
+                         [place = place_, own = own_](const NodeCall& call) {
+                           place.layer().norm_weight_gradient(place.deferred(call), own,
+                                                              call.gradient);
+                         })
+        .brief = true;
+  }
+
+ private:
+  void add_input_gradient(NodeList& nodes) const {
+    if (nodes.is_split()) {
+      nodes
+          .gather_gradient([place = place_](const NodeCall& call) {
+            return place.layer().gather_gradient(place.dy(call), place.kept(call));
+          })
+          .reads_output_gradient = reads_chunks_gradient_;
+      nodes.gather_input_again([place = place_](const NodeCall& call) {
+        return place.layer().gather_input_again(place.kept(call));
+      });
+    }
+    nodes
+        .input_gradient([place = place_](const NodeCall& call) {
+          place.layer().input_gradient(place.backward_weights(), place.dy(call), place.kept(call),
+                                       place.deferred(call));
+        })
+        .reads_output_gradient = reads_chunks_gradient_;
+    if (nodes.is_divided())
+      nodes.reduce_gradient([place = place_](const NodeCall& call) {
+        return place.layer().reduce_gradient(place.kept(call));
+      });
+  }
+  void add_weight_gradient(NodeList& nodes) const {
+    nodes
+        .weight_gradient({own_.in.weight, own_.in.bias, own_.out.weight, own_.out.bias},
+                         [place = place_, own = own_](const NodeCall& call) {
                            place.layer().weight_gradient(place.dy(call), place.kept(call),
                                                          place.deferred(call), own, call.gradient);
                          })
-        .reads_output_gradient = is_last;
-  };
-  add_recomputation(nodes, place);
-  nodes.set_module(module_of(place.branch), place.block);
-  if (nodes.is_split()) {
-    nodes
-        .gather_gradient([place](const NodeCall& call) {
-          return place.layer().gather_gradient(place.dy(call), place.kept(call));
-        })
-        .reads_output_gradient = is_last;
-    nodes.gather_input_again([place](const NodeCall& call) {
-      return place.layer().gather_input_again(place.kept(call));
+        .reads_output_gradient = reads_chunks_gradient_;
+  }
+  void add_norm_input_gradient(NodeList& nodes) const {
+    Node& norm = nodes.input_gradient([place = place_](const NodeCall& call) {
+      const Tensor& dx = place.dx(call);
+      place.layer().norm_input_gradient(place.backward_weights(), place.dy(call), place.kept(call),
+                                        place.deferred(call), dx);
+      if (place.is_first()) place.chunk->send_input_gradient(call, dx);
     });
+    norm.brief = true;
+    norm.reads_output_gradient = reads_chunks_gradient_;
   }
-  nodes
-      .input_gradient([place](const NodeCall& call) {
-        place.layer().input_gradient(place.backward_weights(), place.dy(call), place.kept(call),
-                                     place.deferred(call));
-      })
-      .reads_output_gradient = is_last;
-  if (nodes.is_divided())
-    nodes.reduce_gradient(
-        [place](const NodeCall& call) { return place.layer().reduce_gradient(place.kept(call)); });
-  const bool is_late = place.branch == Branch::attention && !nodes.is_divided();
-  if (!is_late) add_weight_gradient();
-  nodes.set_module(norm_of(place.branch), place.block);
-  Node& norm = nodes.input_gradient([place](const NodeCall& call) {
-    const Tensor& dx = place.dx(call);
-    place.layer().norm_input_gradient(place.backward_weights(), place.dy(call), place.kept(call),
-                                      place.deferred(call), dx);
-    if (place.is_first()) place.chunk->send_input_gradient(call, dx);
-  });
-  norm.brief = true;
-  norm.reads_output_gradient = is_last;
-  if (is_late) {
-    nodes.set_module(module_of(place.branch), place.block);
-    add_weight_gradient();
-    nodes.set_module(norm_of(place.branch), place.block);
-  }
-  nodes
-      .weight_gradient({own.norm.weight, own.norm.bias},
-                       [place, own](const NodeCall& call) {
-                         place.layer().norm_weight_gradient(place.deferred(call), own,
-                                                            call.gradient);
-                       })
-      .brief = true;
-}
+
+  Place place_;
+  SublayerParameters own_;
+  bool reads_chunks_gradient_;
+};
 
 /// What is computed again of whole layers before the gradients of `block`: the group that it ends.
 void add_group_again(NodeList& nodes, const ChunkLayers& layers, std::size_t block) {
@@ -194,8 +211,10 @@ void add_block(NodeList& nodes, const ChunkLayers& layers, std::size_t block, bo
 
 void add_block_gradients(NodeList& nodes, const ChunkLayers& layers, std::size_t block) {
   add_group_again(nodes, layers, block);
-  add_gradients(nodes, {&layers, block, Branch::feed_forward});
-  add_gradients(nodes, {&layers, block, Branch::attention});
+  for (const Branch branch : {Branch::feed_forward, Branch::attention}) {
+    add_recomputation(nodes, {&layers, block, branch});
+    SublayerGradients({&layers, block, branch}).add(nodes);
+  }
 }
 
 }  // namespace troupe::stages

@@ -50,8 +50,8 @@ struct CheckpointPart {
   Sharding sharding;
 };
 
-// A checkpoint directory step-N, described byte by byte in stages/README.md: config.json (Hugging
-// Face), model-0000i-of-0000n.safetensors + model.safetensors.index.json,
+// A checkpoint directory step-N, described byte by byte in stages/files/README.md: config.json
+// (Hugging Face), model-0000i-of-0000n.safetensors + model.safetensors.index.json,
 // optimizer-0000i-of-0000n.safetensors (names <parameter>.exp_avg, .exp_avg_sq) +
 // optimizer.safetensors.index.json, the tokenizer's and the source's files, and last state.json
 // (CheckpointInfo, and size and checksum of every file): its presence marks the checkpoint

@@ -14,7 +14,8 @@
 #include "tensor/region.h"
 #include "tensor/tensor.h"
 
-// safetensors files: a u64 header length N, N bytes of JSON, the tensors' bytes (stages/README.md).
+// safetensors files: a u64 header length N, N bytes of JSON, the tensors' bytes
+// (stages/files/README.md).
 
 namespace troupe::stages {
 

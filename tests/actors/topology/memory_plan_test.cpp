@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <set>
 
-#include "actors/topology/group_memory.h"
+#include "actors/topology/rank_groups.h"
 #include "tensor/device.h"
 #include "tests/support/run_specs.h"
 

@@ -6,7 +6,7 @@
 #include "launch/manifest/keys/defaults.h"
 #include "tests/support/temp_dir.h"
 
-// launch/README.md holds the table of keys as the program knows them.
+// launch/manifest/README.md holds the table of keys as the program knows them.
 
 namespace troupe::test {
 
@@ -52,12 +52,13 @@ std::string rows_table(std::span<const launch::Key> keys) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(the_reference_in_the_readme_is_the_table_of_the_program) {
-  const auto readme = std::filesystem::path(__FILE__).parent_path() / "../../../launch/README.md";
+  const auto readme =
+      std::filesystem::path(__FILE__).parent_path() / "../../../launch/manifest/README.md";
   for (const std::string& table :
        {reference_table(), rows_table(launch::mix_keys()), rows_table(launch::set_keys()),
         rows_table(launch::group_keys())})
     BOOST_TEST(content_of(readme).find(table) != std::string::npos,
-               "launch/README.md does not hold this text:\n"
+               "launch/manifest/README.md does not hold this text:\n"
                    << table);
 }
 

@@ -1,4 +1,4 @@
-#include "actors/topology/group_memory.h"
+#include "actors/topology/rank_groups.h"
 
 #include <algorithm>
 #include <vector>
@@ -64,13 +64,15 @@ std::int64_t num_tokens(const RunSpec& spec, const RankAssembly& part) {
 
 }  // namespace
 
-GroupRooms group_memory(const RunSpec& spec, const RankAssembly& part) {
+std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) {
   const auto traffic = stages::gradient_traffic(spec.data_parallel.buckets, part.stage);
   const stages::ModelConfig& model = part.stage.model;
+  const stages::StateSharding& state = part.stage.state;
   const int buckets = traffic.at_once;
-  LargestCollective of_replicas(sharing_ranks(part));
+  const std::vector<int> sharing = sharing_ranks(part);
+  LargestCollective of_replicas(sharing);
   of_replicas.gathered(traffic.sums, kNumber);
-  if (part.stage.state.count > 1)
+  if (state.count > 1)
     of_replicas.gathered(traffic.slice, kFloat);
   else
     of_replicas.reduced(traffic.bucket, tensor::size_of(spec.data_parallel.wire));
@@ -79,44 +81,53 @@ GroupRooms group_memory(const RunSpec& spec, const RankAssembly& part) {
       LargestCollective(part.shard_ranks)
           .reduced(rows_of(part.stage) * model.hidden_size, tensor::size_of(model.dtype))
           .reduced(3 * rows_of(part.stage), kFloat);
-  const LargestCollective weights =
-      LargestCollective(sharing_ranks(part)).gathered(traffic.slice, kFloat);
-  const auto reduced = [](const std::vector<int>& ranks, std::int64_t elements, int at_once) {
-    return LargestCollective(ranks).reduced(elements, kFloat).room(at_once);
+  const LargestCollective weights = LargestCollective(sharing).gathered(traffic.slice, kFloat);
+
+  std::vector<RankGroup> groups;
+  const auto add = [&](GroupKind kind, const std::string& name, const std::vector<int>& ranks,
+                       const CollectiveMemory& memory) {
+    if (!ranks.empty())
+      groups.push_back({.kind = kind, .name = name, .ranks = ranks, .memory = memory});
   };
-  return {.tied = reduced(part.tied_ranks, traffic.tied, 1),
-          .mirror = reduced(part.mirror_ranks, traffic.bucket, buckets),
-          .replicas = of_replicas.room(buckets),
-          .instances = reduced(instance_ranks(part), traffic.slice, buckets),
-          // One after the other: pieces of one forward keep the wire busy, and twins are to take
-          // little more than the state that they keep.
-          .twins = LargestCollective(sharing_ranks(part)).forwarded(traffic.slice, kFloat).room(1),
-          .forward_weights = weights.room(traffic.forward_gathers),
-          .backward_weights = weights.room(traffic.backward_gathers),
-          .shard_forwards = LargestCollective(activations)
-                                .forwarded(num_tokens(spec, part), sizeof(std::int32_t))
-                                .room(1),
-          .shard_backwards = activations.room(kOfPass),
-          .shard_gradients = reduced(part.shard_ranks, traffic.norms, buckets),
-          .kv_head = reduced(part.kv_head_ranks, traffic.kv_heads, buckets)};
+  const auto add_reduced = [&](GroupKind kind, const std::string& name,
+                               const std::vector<int>& ranks, std::int64_t elements, int at_once) {
+    add(kind, name, ranks, LargestCollective(ranks).reduced(elements, kFloat).room(at_once));
+  };
+  using enum GroupKind;
+  const std::string stage = " of stage " + std::to_string(part.place.stage);
+  const std::string shards = "shards" + stage + ", ", gathered = "weights" + stage + ", ";
+  add_reduced(tied, "tied embedding", part.tied_ranks, traffic.tied, 1);
+  add(replicas, "replicas" + stage, sharing, of_replicas.room(buckets));
+  add_reduced(instances, "instances" + stage, instance_ranks(part), traffic.slice, buckets);
+  // One after the other: pieces of one forward keep the wire busy, and twins are to take little
+  // more than the state that they keep.
+  if (state.twins)
+    add(twins, "twins" + stage, sharing,
+        LargestCollective(sharing).forwarded(traffic.slice, kFloat).room(1));
+  if (state.weights)
+    add(forward_weights, gathered + "forwards", sharing, weights.room(traffic.forward_gathers));
+  if (state.weights && state.reshards)
+    add(backward_weights, gathered + "backwards", sharing, weights.room(traffic.backward_gathers));
+  if (const std::vector<int>& pair = part.mirror_ranks; !pair.empty())
+    add_reduced(
+        mirror,
+        "copies on ranks " + std::to_string(pair.front()) + " and " + std::to_string(pair.back()),
+        pair, traffic.bucket, buckets);
+  add(shard_forwards, shards + "forwards", part.shard_ranks,
+      LargestCollective(activations)
+          .forwarded(num_tokens(spec, part), sizeof(std::int32_t))
+          .room(1));
+  add(shard_backwards, shards + "backwards", part.shard_ranks, activations.room(kOfPass));
+  if (part.stage.sharding.sequence_parallel)
+    add_reduced(shard_gradients, shards + "gradients", part.shard_ranks, traffic.norms, buckets);
+  add_reduced(kv_head, shards + "key and value heads", part.kv_head_ranks, traffic.kv_heads,
+              buckets);
+  return groups;
 }
 
 std::int64_t collectives_bytes(const RunSpec& spec, const RankAssembly& part) {
-  const GroupRooms rooms = group_memory(spec, part);
-  const auto of = [](const CollectiveMemory& room, const std::vector<int>& ranks) {
-    return ranks.empty() ? 0 : room.bytes();
-  };
-  const auto sharing = sharing_ranks(part);
-  std::int64_t bytes = of(rooms.tied, part.tied_ranks) + of(rooms.mirror, part.mirror_ranks) +
-                       of(rooms.replicas, sharing) + of(rooms.instances, instance_ranks(part)) +
-                       of(rooms.shard_forwards, part.shard_ranks) +
-                       of(rooms.shard_backwards, part.shard_ranks) +
-                       of(rooms.kv_head, part.kv_head_ranks);
-  if (part.stage.state.twins) bytes += of(rooms.twins, sharing);
-  if (part.stage.state.weights) bytes += of(rooms.forward_weights, sharing);
-  if (part.stage.state.weights && part.stage.state.reshards)
-    bytes += of(rooms.backward_weights, sharing);
-  if (part.stage.sharding.sequence_parallel) bytes += of(rooms.shard_gradients, part.shard_ranks);
+  std::int64_t bytes = 0;
+  for (const RankGroup& group : groups_of(spec, part)) bytes += group.memory.bytes();
   return bytes;
 }
 

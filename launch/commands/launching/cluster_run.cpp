@@ -1,0 +1,144 @@
+#include "launch/commands/launching/cluster_run.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "launch/control/control_protocol.h"
+#include "tensor/shortage.h"
+
+namespace troupe::launch {
+namespace {
+
+/// The lines that tell where a browser and a Prometheus server find the run.
+std::string endpoint_lines(const nlohmann::json& endpoints) {
+  std::string lines;
+  for (const auto& [name, title] : {std::pair("web", "page"), std::pair("prometheus", "metrics")})
+    if (endpoints.contains(name))
+      lines += fmt::format("{:<9} {}\n", title, endpoints.at(name).get<std::string>());
+  return lines;
+}
+
+}  // namespace
+
+ClusterRun::ClusterRun(const Means& means)
+    : with_(means), watch_(means.log, means.directory.claim(), [this] {
+        fallen_ = true;
+        cluster_->stop_now(with_.directory.claim().fault());
+      }) {}
+
+actors::Outcome ClusterRun::run(std::int64_t first_step) {
+  actors::Outcome outcome{
+      .exit_code = static_cast<int>(ErrorKind::internal), .step = first_step, .reason = ""};
+  try {
+    outcome = run_cluster();
+  } catch (const Error& error) {
+    outcome.exit_code = static_cast<int>(error.kind());
+    outcome.reason = error.what();
+  } catch (const std::exception& error) {
+    outcome.reason = error.what();
+    if (const auto lacks = as_shortage(error)) {
+      outcome.exit_code = static_cast<int>(lacks->kind());
+      outcome.reason = lacks->what();
+    }
+  }
+  with_.signals.orders({});
+  fallen_ = fallen_ || !with_.directory.claim().stands();
+  if (!fallen_) return outcome;
+  return {.exit_code = static_cast<int>(ErrorKind::internal),
+          .step = outcome.step,
+          .reason = with_.directory.claim().fault()};
+}
+
+actors::Outcome ClusterRun::run_cluster() {
+  cluster_ = actors::Cluster::create(with_.spec,
+                                     {.manifest = with_.manifest.to_toml(),
+                                      .worker_command = {"/proc/self/exe", "worker"},
+                                      .memory_bytes = with_.machine.memory_bytes,
+                                      .claim = with_.directory.claim()},
+                                     watch_);
+  sinks_.emplace(
+      with_.manifest, with_.peak, cluster_->hub(), page_orders(),
+      [this](const std::string& text) { with_.log.on_event(text); }, with_.directory.claim());
+  with_.console.show(endpoint_lines(sinks_->endpoints()));
+  serve();
+  return cluster_->run();
+}
+
+void ClusterRun::show_end(const actors::Outcome& outcome) {
+  if (sinks_) sinks_->finish(outcome);
+}
+
+// --- orders
+
+void ClusterRun::stop(const std::string& reason) {
+  stopped_ = true;
+  cluster_->stop(reason);
+}
+
+RunOrders ClusterRun::page_orders() {
+  return {.token = with_.control.token(),
+          .stop = [this] { stop("stopped from the page"); },
+          .save = [this](auto answer) { cluster_->save(std::move(answer)); },
+          .scale = [this](const actors::ScaleRequest& request,
+                          auto answer) { cluster_->scale(request, std::move(answer)); },
+          .manifest = [path = with_.directory.path() /
+                              kManifestFile] { return Manifest::read(path, {}); },
+          .status = [this] { return to_json(cluster_->status(), with_.spec.name); },
+          .machine = with_.machine};
+}
+
+void ClusterRun::serve() {
+  with_.signals.orders({.save = [this](const std::string& signal) { save_at(signal); },
+                        .stop = [this](const std::string& reason) { stop(reason); },
+                        .stop_now =
+                            [this](const std::string& reason) {
+                              stopped_ = true;
+                              cluster_->stop_now(reason);
+                            }});
+  with_.control.serve(
+      {.status = [this] { return status(); },
+       .stop = [this] { stop("stopped by troupe stop"); },
+       .scale = [this](const actors::ScaleRequest& request,
+                       auto answer) { cluster_->scale(request, std::move(answer)); },
+       .save = [this](auto answer) { cluster_->save(std::move(answer)); },
+       .hub = &cluster_->hub()});
+}
+
+/// The reply to a status request while the run lives.
+nlohmann::json ClusterRun::status() {
+  nlohmann::json status = to_json(cluster_->status(), with_.spec.name);
+  if (const auto pace = with_.log.pace()) {
+    status["loss"] = pace->loss;
+    status["tokens_per_s"] = pace->tokens_per_s;
+    status["time_left_s"] = pace->left_s;
+    if (pace->mfu) status["mfu"] = *pace->mfu;
+    for (const auto& source : pace->sources)
+      status["sources"].push_back(
+          {{"name", source.name}, {"loss", source.loss}, {"tokens", source.tokens}});
+    if (pace->device_total_bytes > 0) {
+      status["device_used_bytes"] = pace->device_used_bytes;
+      status["device_total_bytes"] = pace->device_total_bytes;
+    }
+  }
+  status["endpoints"] = sinks_->endpoints();
+  status["troubles"] = with_.log.troubles();
+  const actors::Hub::Counts hub = cluster_->hub().counts();
+  status["monitors"] = {{"attached", hub.subscribers},
+                        {"published", hub.published},
+                        {"dropped", hub.dropped},
+                        {"busy_s", hub.busy_s}};
+  return status;
+}
+
+/// Saves the run because of a signal that warns of its end, and tells what becomes of it.
+void ClusterRun::save_at(const std::string& signal) {
+  RunLog& log = with_.log;
+  log.on_event(signal + ": the run saves its next step and goes on; another signal ends it");
+  cluster_->save([signal, &log](const actors::SaveAnswer& answer) {
+    log.on_event(answer.code == 0 ? fmt::format("{}: step {} is saved", signal, answer.step)
+                                  : fmt::format("{}: {}", signal, answer.text));
+  });
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "actors/director/cluster.h"
+#include "launch/commands/launching/sinks.h"
+#include "launch/control/control_server.h"
+#include "launch/host/console_writer.h"
+#include "launch/host/machine.h"
+#include "launch/host/signals.h"
+#include "launch/manifest/toml/manifest.h"
+#include "launch/run/claim_watch.h"
+#include "launch/run/run_directory.h"
+#include "launch/run/run_log.h"
+
+namespace troupe::launch {
+
+/// The cluster of a run, with those who watch it and those who may give it orders: the page,
+/// signals, the control socket.
+class ClusterRun {
+ public:
+  /// What it works with, all of which outlives it.
+  struct Means {
+    const Manifest& manifest;
+    const actors::RunSpec& spec;
+    const PeakRate& peak;
+    const Machine& machine;
+    const RunDirectory& directory;
+    RunLog& log;
+    ControlServer& control;
+    SignalWatch& signals;
+    ConsoleWriter& console;
+  };
+  explicit ClusterRun(const Means& means);
+
+  /// Runs to the end, and returns how it ended, also if it never began; `first_step` is the one
+  /// before its first then. Orders of signals are over.
+  actors::Outcome run(std::int64_t first_step);
+  /// Whether a person or a program ordered it to stop.
+  bool stopped() const { return stopped_; }
+  /// Whether the run's directory is another's, or gone.
+  bool fallen() const { return fallen_; }
+  /// Shows the end to those who look at the page.
+  void show_end(const actors::Outcome& outcome);
+
+ private:
+  actors::Outcome run_cluster();
+  void stop(const std::string& reason);
+  /// What the page may order.
+  RunOrders page_orders();
+  void serve();
+  nlohmann::json status();
+  void save_at(const std::string& signal);
+
+  const Means with_;
+  std::atomic<bool> stopped_ = false, fallen_ = false;
+  // These outlive what serves signals and requests.
+  std::unique_ptr<actors::Cluster> cluster_;
+  std::optional<Sinks> sinks_;
+  ClaimWatch watch_;
+};
+
+}  // namespace troupe::launch
