@@ -5,19 +5,17 @@
 namespace troupe::stages {
 namespace {
 
-using Mode = Recompute::Mode;
-
 std::size_t group_size(const Recompute& recompute) {
   const bool is_grouped =
-      recompute.mode == Mode::full && recompute.method == Recompute::Method::uniform;
+      recompute.mode == Recompute::Mode::full && recompute.method == Recompute::Method::uniform;
   return is_grouped ? static_cast<std::size_t>(recompute.num_layers) : 1;
 }
 
 }  // namespace
 
 bool is_recomputed(const Recompute& recompute, std::size_t layer) {
-  if (recompute.mode != Mode::full || recompute.method == Recompute::Method::uniform)
-    return recompute.mode != Mode::none;
+  if (recompute.mode != Recompute::Mode::full || recompute.method == Recompute::Method::uniform)
+    return recompute.mode != Recompute::Mode::none;
   return layer < static_cast<std::size_t>(recompute.num_layers);
 }
 
@@ -30,7 +28,7 @@ bool ends_group(const Recompute& recompute, std::size_t layer, std::size_t layer
 }
 
 std::size_t largest_group(const Recompute& recompute, std::size_t layers) {
-  return recompute.mode == Mode::none ? 0 : std::min(group_size(recompute), layers);
+  return recompute.mode == Recompute::Mode::none ? 0 : std::min(group_size(recompute), layers);
 }
 
 bool keeps_input(const Recompute& recompute, std::size_t layer) {
@@ -38,7 +36,7 @@ bool keeps_input(const Recompute& recompute, std::size_t layer) {
 }
 
 bool distributes_inputs(const Recompute& recompute, const Sharding& sharding) {
-  return recompute.mode == Mode::full && recompute.distribute_saved_activations &&
+  return recompute.mode == Recompute::Mode::full && recompute.distribute_saved_activations &&
          sharding.size > 1;
 }
 
