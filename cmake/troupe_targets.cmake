@@ -122,7 +122,8 @@ function(troupe_test test program label timeout)
          ASAN_OPTIONS=handle_segv=0 UBSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/ubsan.supp)
   elseif(TROUPE_SANITIZE STREQUAL "thread")
     # UCX's memory hooks run before ThreadSanitizer knows a thread; libgomp's barriers are unknown to it.
-    list(APPEND environment UCX_MEM_EVENTS=n OMP_NUM_THREADS=1)
+    list(APPEND environment UCX_MEM_EVENTS=n OMP_NUM_THREADS=1
+         TSAN_OPTIONS=suppressions=${CMAKE_SOURCE_DIR}/tests/tsan.supp:print_suppressions=0)
   endif()
   set_tests_properties(${test} PROPERTIES LABELS "${label}" TIMEOUT ${timeout} ENVIRONMENT "${environment}")
 endfunction()
