@@ -210,13 +210,14 @@ BucketSlots take_turns(const ParameterLayout& layout, const std::vector<int>& or
 }
 
 /// The most of some kind of things that one of the model's nodes has to do with; `of` gives them
-/// for a parameter of its module.
+/// for a parameter of its module. Layers are alike, so that one tells of all.
 template <typename Of>
-std::size_t most_in_a_module(const ModelConfig& model, const Of& of) {
-  std::map<std::pair<Module, int>, std::set<int>> found;
+std::size_t most_in_a_module(ModelConfig model, const Of& of) {
+  model.num_hidden_layers = 1;
+  std::map<Module, std::set<int>> found;
   std::size_t most = 1;
   for (const ParameterInfo& info : parameters_of(model)) {
-    std::set<int>& things = found[{info.module, std::max(info.layer, 0)}];
+    std::set<int>& things = found[info.module];
     things.insert(of(info));
     most = std::max(most, things.size());
   }
