@@ -27,9 +27,9 @@ ClusterRun::ClusterRun(const Means& means)
         cluster_->stop_now(with_.directory.claim().fault());
       }) {}
 
-actors::Outcome ClusterRun::run(std::int64_t first_step) {
+actors::Outcome ClusterRun::run(std::int64_t begins_after) {
   actors::Outcome outcome{
-      .exit_code = static_cast<int>(ErrorKind::internal), .step = first_step, .reason = ""};
+      .exit_code = static_cast<int>(ErrorKind::internal), .step = begins_after, .reason = ""};
   try {
     outcome = run_cluster();
   } catch (const Error& error) {

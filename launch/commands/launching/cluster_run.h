@@ -37,9 +37,9 @@ class ClusterRun {
   };
   explicit ClusterRun(const Means& means);
 
-  /// Runs to the end, and returns how it ended, also if it never began; `first_step` is the one
-  /// before its first then. Orders of signals are over.
-  actors::Outcome run(std::int64_t first_step);
+  /// Runs to the end, after which signals order nothing, and returns how it ended: after
+  /// `begins_after`, the last step that was committed before, if it never began.
+  actors::Outcome run(std::int64_t begins_after);
   /// Whether a person or a program ordered it to stop.
   bool stopped() const { return stopped_; }
   /// Whether the run's directory is another's, or gone.

@@ -70,13 +70,14 @@ struct SublayerActivations {
   tensor::Tensor norm;        // [S, C]  act  W    norm(x)
   /// The first product. Those of a layer lie in one memory: attention reads its own before rotation
   /// alone. That of the feed-forward is replaced by its gradient in I.
-  tensor::Tensor inner;             // [T, I]  act  I W
-  tensor::Tensor saved;             // Attention's  I    rotated queries, keys; values
-  tensor::Tensor lse;               // [T * heads]  I    float32, of attention
-  tensor::Tensor hidden;            // [T, O]  act  I W  what the last product reads
-  SublayerScratch scratch;          //
+  tensor::Tensor inner;   // [T, I]  act  I W
+  tensor::Tensor saved;   // Attention's  I    rotated queries, keys; values
+  tensor::Tensor lse;     // [T * heads]  I    float32, of attention
+  tensor::Tensor hidden;  // [T, O]  act  I W  what the last product reads
+  SublayerScratch scratch;
+
   HiddenDropout dropout;            // of the microbatch; evaluations drop nothing
-  tensor::AttentionCall attention;  // the same, and the microbatch's documents
+  tensor::AttentionCall attention;  // the same of probabilities, and the microbatch's documents
 };
 
 /// What I keeps for W beyond SublayerActivations.
