@@ -5,23 +5,6 @@
 #include "stages/corpus/tokenizers/text/utf8.h"
 
 namespace troupe::stages {
-namespace {
-
-std::size_t white_space_before(std::string_view text) {
-  std::string_view rest = text;
-  while (!rest.empty() && is_white_space(last_char(rest)))
-    rest.remove_suffix(last_char_bytes(rest));
-  return text.size() - rest.size();
-}
-
-std::size_t white_space_after(std::string_view text) {
-  std::string_view rest = text;
-  while (!rest.empty() && is_white_space(first_char(rest)))
-    rest.remove_prefix(first_char_bytes(rest));
-  return text.size() - rest.size();
-}
-
-}  // namespace
 
 AddedTokens::AddedTokens(const std::vector<AddedToken>& tokens, const Normalizer& normalizer) {
   for (const AddedToken& token : tokens) {
@@ -83,9 +66,9 @@ std::vector<Section> AddedTokens::Finder::split(std::string_view text) const {
     at = match->end;
     if (token.single_word && touches_word(before, after)) continue;
     const std::size_t begin =
-        token.lstrip ? std::max(before.size() - white_space_before(before), done) : before.size();
+        token.lstrip ? std::max(without_back(before, is_white_space).size(), done) : before.size();
     add_text(begin);
-    done = match->end + (token.rstrip ? white_space_after(after) : 0);
+    done = token.rstrip ? text.size() - without_front(after, is_white_space).size() : match->end;
     // Two tokens that strip may share white space, of which nothing is left for the second: then
     // tokenizers drops it.
     if (begin < done)

@@ -1,17 +1,12 @@
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <string_view>
 #include <vector>
 
-namespace troupe::stages {
+#include "stages/corpus/tokenizers/text/utf8.h"
 
-/// Bytes [begin, end) of a text.
-struct ByteRange {
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
+namespace troupe::stages {
 
 /// A compiled pattern. Const calls may run in any thread.
 class Regex {

@@ -7,6 +7,12 @@
 
 namespace troupe::stages {
 
+/// Bytes [begin, end) of a text.
+struct ByteRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+};
+
 /// Makes bytes well-formed UTF-8: every maximal invalid part of `bytes` becomes one U+FFFD (Unicode
 /// Standard section 3.9, "substitution of maximal subparts"), as Python's and Hugging Face's
 /// decoders do. utf8-cpp's replace_invalid() puts one for a whole run of continuation bytes.
@@ -30,6 +36,19 @@ char32_t last_char(std::string_view text);
 std::size_t last_char_bytes(std::string_view text);
 
 std::string utf8_of(char32_t character);
+
+// A text of well-formed UTF-8 without the characters at its begin, or its end, for which
+// is_left_out(character) holds.
+template <typename Condition>
+std::string_view without_front(std::string_view text, const Condition& is_left_out) {
+  while (!text.empty() && is_left_out(first_char(text))) text.remove_prefix(first_char_bytes(text));
+  return text;
+}
+template <typename Condition>
+std::string_view without_back(std::string_view text, const Condition& is_left_out) {
+  while (!text.empty() && is_left_out(last_char(text))) text.remove_suffix(last_char_bytes(text));
+  return text;
+}
 
 /// Unicode's property White_Space, which has not changed since version 6.3.
 bool is_white_space(char32_t character);
