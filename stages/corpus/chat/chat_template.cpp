@@ -21,8 +21,6 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char* kTemplate = "chat_template";
-constexpr std::array<const char*, 7> kSpecialTokens{
-    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 /// Members under which transformers copies a message's reasoning from one to the others.
 constexpr std::array<const char*, 3> kReasoning{"reasoning_content", "thinking", "reasoning"};
 /// Limit of a template, far above any in use.

@@ -6,7 +6,6 @@
 #include <thread>
 #include <utility>
 
-#include "stages/corpus/tokenizers/token_bounds.h"
 #include "stages/storage/input_file.h"
 
 namespace troupe::stages {
@@ -43,11 +42,10 @@ void CorpusEncoder::add(const Piece& piece) {
 }
 
 void CorpusEncoder::add_conversation(const ChatText& chat) {
+  framed_ = false;
   add_text({.text = chat.text, .parts = chat.ends});
   end_prompt();  // what is behind the last response is read as well
-  add_ids(options_.append);
-  end_sequence();
-  batch_.push_back({.ends = Ends::document});
+  end_document();
 }
 
 void CorpusEncoder::add_text(Text text) {
@@ -73,7 +71,7 @@ void CorpusEncoder::finish() {
 void CorpusEncoder::encode(Text& text) const {
   if (text.text.empty()) return;
   text.ids = tokenizer_.encode(text.text, text.place);
-  text.parts = tokens_before(tokenizer_, text.text, text.ids, text.parts);
+  text.parts = tokenizer_.tokens_before(text.text, text.ids, text.parts);
 }
 
 void CorpusEncoder::hand_on(const Text& text) const {

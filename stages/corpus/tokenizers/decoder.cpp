@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <utility>
 
 #include "stages/corpus/tokenizers/text/byte_alphabet.h"
@@ -33,67 +35,32 @@ std::optional<char> byte_of(std::string_view token) {
   return static_cast<char>(byte);
 }
 
-}  // namespace
+using Tokens = std::vector<std::string>;
 
-Decoder::Decoder(const std::optional<JsonPart>& part) : present_(part.has_value()) {
-  if (part) read(*part);
+/// Letters of GPT-2's alphabet become bytes, and these one text.
+Decoder::Step read_byte_level(const JsonPart& /*part*/) {
+  return [](Tokens& tokens) {
+    std::string bytes;
+    for (const std::string& token : tokens) bytes += bytes_of_letters(token).value_or(token);
+    tokens = {valid_utf8(bytes)};
+  };
 }
 
-void Decoder::read(const JsonPart& part) {
-  const std::string type = part.type();
-  if (type == "Sequence") {
-    for (const JsonPart& step : part.at("decoders").items()) read(step);
-  } else if (type == "ByteLevel") {
-    steps_.emplace_back(ByteLevel{});
-  } else if (type == "ByteFallback") {
-    steps_.emplace_back(ByteFallback{});
-  } else if (type == "Fuse") {
-    steps_.emplace_back(Fuse{});
-  } else if (type == "Replace") {
-    steps_.push_back(read_replace(part));
-  } else if (type == "Strip") {
-    steps_.push_back(read_strip(part));
-  } else if (type == "Metaspace") {
-    steps_.emplace_back(Metaspace{.mark = part.at("replacement").text(),
-                                  .prepended = part.text("prepend_scheme", "always") != "never"});
-  } else {
-    part.fail(
-        fmt::format("decoder {} is none of ByteLevel, Replace, ByteFallback, Fuse, Strip, "
-                    "Metaspace, Sequence",
-                    type));
-  }
+Decoder::Step read_fuse(const JsonPart& /*part*/) {
+  return [](Tokens& tokens) { tokens = {joined(tokens)}; };
 }
 
-Decoder::Step Decoder::read_replace(const JsonPart& part) {
-  const JsonPart text = part.at("pattern").at("String");
-  if (text.text().empty()) text.fail("must not be empty");
-  return Replace{.text = text.text(), .with = part.at("content").text()};
+Decoder::Step read_replace(const JsonPart& part) {
+  const JsonPart pattern = part.at("pattern").at("String");
+  if (pattern.text().empty()) pattern.fail("must not be empty");
+  return [what = pattern.text(), with = part.at("content").text()](Tokens& tokens) {
+    for (std::string& token : tokens) replace(token, what, with);
+  };
 }
 
-Decoder::Step Decoder::read_strip(const JsonPart& part) {
-  Strip strip{.character = part.at("content").text(),
-              .at_start = part.at("start").integer(),
-              .at_end = part.at("stop").integer()};
-  if (strip.character.empty() || first_char_bytes(strip.character) != strip.character.size())
-    part.at("content").fail("must be one character");
-  return strip;
-}
-
-std::string Decoder::apply(std::vector<std::string> tokens) const {
-  if (!present_) return fmt::format("{}", fmt::join(tokens, " "));
-  for (const Step& step : steps_)
-    std::visit([&tokens](const auto& kind) { apply(kind, tokens); }, step);
-  return joined(tokens);
-}
-
-void Decoder::apply(const ByteLevel& /*step*/, std::vector<std::string>& tokens) {
-  std::string bytes;
-  for (const std::string& token : tokens) bytes += bytes_of_letters(token).value_or(token);
-  tokens = {valid_utf8(bytes)};
-}
-
-void Decoder::apply(const ByteFallback& /*step*/, std::vector<std::string>& tokens) {
-  std::vector<std::string> result;
+/// Neighbours <0x00> ... <0xFF> become one text.
+void join_bytes(Tokens& tokens) {
+  Tokens result;
   std::string bytes;
   const auto end_bytes = [&] {
     if (bytes.empty()) return;
@@ -116,28 +83,72 @@ void Decoder::apply(const ByteFallback& /*step*/, std::vector<std::string>& toke
   tokens = std::move(result);
 }
 
-void Decoder::apply(const Fuse& /*step*/, std::vector<std::string>& tokens) {
-  tokens = {joined(tokens)};
+Decoder::Step read_byte_fallback(const JsonPart& /*part*/) {
+  return join_bytes;
 }
 
-void Decoder::apply(const Replace& step, std::vector<std::string>& tokens) {
-  for (std::string& token : tokens) replace(token, step.text, step.with);
+/// Takes characters from both ends of each token, at most so many.
+Decoder::Step read_strip(const JsonPart& part) {
+  const std::string character = part.at("content").text();
+  const std::int64_t at_start = part.at("start").integer(), at_end = part.at("stop").integer();
+  if (character.empty() || first_char_bytes(character) != character.size())
+    part.at("content").fail("must be one character");
+  return [=](Tokens& tokens) {
+    for (std::string& token : tokens) {
+      std::string_view rest = token;
+      for (std::int64_t i = 0; i < at_start && rest.starts_with(character); ++i)
+        rest.remove_prefix(character.size());
+      for (std::int64_t i = 0; i < at_end && rest.ends_with(character); ++i)
+        rest.remove_suffix(character.size());
+      token = std::string(rest);
+    }
+  };
 }
 
-void Decoder::apply(const Strip& step, std::vector<std::string>& tokens) {
-  for (std::string& token : tokens) {
-    std::string_view rest = token;
-    for (std::int64_t i = 0; i < step.at_start && rest.starts_with(step.character); ++i)
-      rest.remove_prefix(step.character.size());
-    for (std::int64_t i = 0; i < step.at_end && rest.ends_with(step.character); ++i)
-      rest.remove_suffix(step.character.size());
-    token = std::string(rest);
+/// The mark becomes a space, or in the first token nothing if texts got one put before them.
+Decoder::Step read_metaspace(const JsonPart& part) {
+  return [mark = part.at("replacement").text(),
+          prepended = part.text("prepend_scheme", "always") != "never"](Tokens& tokens) {
+    for (std::string& token : tokens)
+      replace(token, mark, &token == tokens.data() && prepended ? "" : " ");
+  };
+}
+
+struct DecoderKind {
+  std::string_view name;
+  Decoder::Step (*read)(const JsonPart& part);
+};
+constexpr auto kDecoderKinds = std::to_array<DecoderKind>({{"ByteLevel", read_byte_level},
+                                                           {"Replace", read_replace},
+                                                           {"ByteFallback", read_byte_fallback},
+                                                           {"Fuse", read_fuse},
+                                                           {"Strip", read_strip},
+                                                           {"Metaspace", read_metaspace}});
+
+}  // namespace
+
+Decoder::Decoder(const std::optional<JsonPart>& part) : present_(part.has_value()) {
+  if (part) read(*part);
+}
+
+void Decoder::read(const JsonPart& part) {
+  const std::string type = part.type();
+  if (type == "Sequence") {
+    for (const JsonPart& step : part.at("decoders").items()) read(step);
+    return;
   }
+  const auto* const kind = std::ranges::find(kDecoderKinds, type, &DecoderKind::name);
+  if (kind == kDecoderKinds.end())
+    part.fail(
+        fmt::format("decoder {} is none of {}, Sequence", type,
+                    fmt::join(std::views::transform(kDecoderKinds, &DecoderKind::name), ", ")));
+  steps_.push_back(kind->read(part));
 }
 
-void Decoder::apply(const Metaspace& step, std::vector<std::string>& tokens) {
-  for (std::string& token : tokens)
-    replace(token, step.mark, &token == tokens.data() && step.prepended ? "" : " ");
+std::string Decoder::apply(std::vector<std::string> tokens) const {
+  if (!present_) return fmt::format("{}", fmt::join(tokens, " "));
+  for (const Step& step : steps_) step(tokens);
+  return joined(tokens);
 }
 
 }  // namespace troupe::stages

@@ -1,8 +1,8 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "stages/corpus/tokenizers/text/json_part.h"
@@ -18,39 +18,11 @@ class Decoder {
 
   std::string apply(std::vector<std::string> tokens) const;
 
+  /// What one of the decoders does to the tokens.
+  using Step = std::function<void(std::vector<std::string>& tokens)>;
+
  private:
-  /// Letters of GPT-2's alphabet become bytes, and these one text.
-  struct ByteLevel {};
-  /// Neighbours <0x00> ... <0xFF> become one text.
-  struct ByteFallback {};
-  struct Fuse {};
-  struct Replace {
-    std::string text;
-    std::string with;
-  };
-  /// Takes characters from both ends of each token, at most so many.
-  struct Strip {
-    std::string character;
-    std::int64_t at_start = 0;
-    std::int64_t at_end = 0;
-  };
-  /// The mark becomes a space, or in the first token nothing if texts got one put before them.
-  struct Metaspace {
-    std::string mark;
-    bool prepended = false;
-  };
-  using Step = std::variant<ByteLevel, ByteFallback, Fuse, Replace, Strip, Metaspace>;
-
   void read(const JsonPart& part);
-  static Step read_replace(const JsonPart& part);
-  static Step read_strip(const JsonPart& part);
-
-  static void apply(const ByteLevel& step, std::vector<std::string>& tokens);
-  static void apply(const ByteFallback& step, std::vector<std::string>& tokens);
-  static void apply(const Fuse& step, std::vector<std::string>& tokens);
-  static void apply(const Replace& step, std::vector<std::string>& tokens);
-  static void apply(const Strip& step, std::vector<std::string>& tokens);
-  static void apply(const Metaspace& step, std::vector<std::string>& tokens);
 
   bool present_ = false;
   std::vector<Step> steps_;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "stages/corpus/tokenizers/text/json_part.h"
-#include "stages/corpus/tokenizers/text/pattern.h"
+#include "stages/corpus/tokenizers/text/split.h"
 #include "stages/corpus/tokenizers/tokenizer.h"
 
 namespace troupe::stages {

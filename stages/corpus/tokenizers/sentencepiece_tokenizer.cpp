@@ -1,5 +1,3 @@
-#include "stages/corpus/tokenizers/sentencepiece_tokenizer.h"
-
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
 
@@ -10,6 +8,7 @@
 #include "stages/corpus/tokenizers/text/utf8.h"
 #include "stages/corpus/tokenizers/token_names.h"
 #include "stages/corpus/tokenizers/tokenizer_config.h"
+#include "stages/corpus/tokenizers/tokenizer_files.h"
 #include "stages/corpus/tokenizers/tokens_beside.h"
 #include "stages/storage/input_file.h"
 #include "tensor/error.h"

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "stages/corpus/tokenizers/json_tokenizer.h"
-#include "stages/corpus/tokenizers/sentencepiece_tokenizer.h"
+#include <algorithm>
+
+#include "stages/corpus/tokenizers/tokenizer_files.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -47,6 +48,20 @@ std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text) const 
   const std::vector<std::int32_t> inner = encode(text);
   ids.insert(ids.end(), inner.begin(), inner.end());
   return ids;
+}
+
+std::vector<std::size_t> Tokenizer::tokens_before(std::string_view text,
+                                                  std::span<const std::int32_t> ids,
+                                                  std::span<const std::size_t> bytes) const {
+  std::vector<std::size_t> counts;
+  for (const std::size_t byte : bytes) {
+    // From the text's begin: what a tokenizer puts before a part of it would be taken for text.
+    const auto before = encode(text.substr(0, byte));
+    const auto same =
+        static_cast<std::size_t>(std::ranges::mismatch(before, ids).in1 - before.begin());
+    counts.push_back(std::max(same, counts.empty() ? 0 : counts.back()));
+  }
+  return counts;
 }
 
 void check_decodable(std::span<const std::int32_t> ids, int vocab_size) {

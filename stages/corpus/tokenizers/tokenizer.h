@@ -58,6 +58,12 @@ class Tokenizer {
   /// The ids of a prompt, with which a model is asked to go on: those of a document that begins
   /// with it. What the frame has behind a text is not there, because the text does not end.
   std::vector<std::int32_t> encode_prompt(std::string_view text) const;
+  /// How many of the ids of a text lie before each of some bytes of it, given in ascending order. A
+  /// token that lies before and behind such a byte counts as behind: the tokens before it are those
+  /// that the text has, too, when it ends there. Each of the bytes costs as much as encoding the
+  /// text up to it.
+  std::vector<std::size_t> tokens_before(std::string_view text, std::span<const std::int32_t> ids,
+                                         std::span<const std::size_t> bytes) const;
 
   /// The text of the ids, in which special tokens have none. From "bytes" these are the bytes as
   /// they are, which may end inside a UTF-8 sequence; else it is UTF-8. Throws Error{data} for an

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -48,6 +49,10 @@ inline constexpr const char* kTokenizerConfigFile = "tokenizer_config.json";
 inline constexpr const char* kSpecialTokensFile = "special_tokens_map.json";
 inline constexpr const char* kAddedTokensFile = "added_tokens.json";
 inline constexpr const char* kChatTemplateFile = "chat_template.jinja";
+
+/// The special tokens that every tokenizer may name, in the order in which transformers adds them.
+inline constexpr std::array<const char*, 7> kSpecialTokens{
+    "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
 /// What lies beside a tokenizer of the files above; nothing if it is "bytes".
 std::vector<std::filesystem::path> files_beside(const std::string& tokenizer);

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <filesystem>
 #include <map>
@@ -17,9 +16,6 @@ using nlohmann::json;
 
 constexpr const char* kDecoder = "added_tokens_decoder";
 constexpr std::string_view kEnding = "_token";
-/// The names that every tokenizer has, in the order in which they are added.
-constexpr std::array<std::string_view, 7> kNames{"bos_token", "eos_token", "unk_token", "sep_token",
-                                                 "pad_token", "cls_token", "mask_token"};
 /// Whether a member is the name of a token, and not a flag as "add_bos_token".
 bool is_name(std::string_view member, const json& value) {
   return member.ends_with(kEnding) && (value.is_string() || value.is_object());
@@ -62,12 +58,12 @@ class Collector {
   }
 
   void read_named() {
-    for (const std::string_view name : kNames)
-      if (const json value = config_.member(std::string(name).c_str()); !value.is_null())
-        named_.push_back(special(part_of(value, std::string(name))));
+    for (const char* name : kSpecialTokens)
+      if (const json value = config_.member(name); !value.is_null())
+        named_.push_back(special(part_of(value, name)));
     for (const auto& [name, given] : config_.members().items())
       if (const json value(given);
-          std::ranges::find(kNames, name) == kNames.end() && is_name(name, value))
+          std::ranges::find(kSpecialTokens, name) == kSpecialTokens.end() && is_name(name, value))
         named_.push_back(special(part_of(value, name)));
   }
 

@@ -1,5 +1,3 @@
-#include "stages/corpus/tokenizers/json_tokenizer.h"
-
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
@@ -7,6 +5,7 @@
 #include <random>
 
 #include "stages/corpus/text/text_files.h"
+#include "stages/corpus/tokenizers/tokenizer.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"

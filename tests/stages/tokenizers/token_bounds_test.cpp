@@ -1,5 +1,3 @@
-#include "stages/corpus/tokenizers/token_bounds.h"
-
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -7,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/corpus/tokenizers/text/utf8.h"
+#include "stages/corpus/tokenizers/tokenizer.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
@@ -48,7 +47,7 @@ BOOST_AUTO_TEST_CASE(where_tokens_end_as_many_are_before_as_the_text_up_to_there
     for (int round = 0; round < 3; ++round) {
       const auto ids = tokenizer->encode(text);
       const auto bounds = some_bounds(text, random);
-      const auto counts = stages::tokens_before(*tokenizer, text, ids, bounds);
+      const auto counts = tokenizer->tokens_before(text, ids, bounds);
       BOOST_REQUIRE(counts.size() == bounds.size());
       BOOST_TEST(std::ranges::is_sorted(counts));
       BOOST_TEST(counts.back() == ids.size());
@@ -76,8 +75,8 @@ BOOST_AUTO_TEST_CASE(a_token_that_reaches_over_a_byte_is_behind_it) {
   const auto ids = opened->encode(text);
   BOOST_REQUIRE((ids == std::vector<std::int32_t>{0, 2, 1}));
   const std::vector<std::size_t> bytes{0, 1, 2, 2, 3, 4};
-  BOOST_TEST((stages::tokens_before(*opened, text, ids, bytes) ==
-              std::vector<std::size_t>{0, 1, 1, 1, 2, 3}));
+  BOOST_TEST(
+      (opened->tokens_before(text, ids, bytes) == std::vector<std::size_t>{0, 1, 1, 1, 2, 3}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "stages/corpus/tokenizers/text/pattern.h"
-
 namespace troupe::stages {
 namespace {
 

@@ -43,6 +43,9 @@ class Translator {
   }
   bool at_end() const { return at_ == pattern_.size(); }
   bool next_is(std::string_view text) const { return pattern_.substr(at_).starts_with(text); }
+  bool next_is_one_of(std::string_view characters) const {
+    return !at_end() && characters.find(pattern_[at_]) != std::string_view::npos;
+  }
   /// Copies the next bytes to the result.
   void copy(std::size_t bytes) {
     out_ += pattern_.substr(at_, bytes);
@@ -63,11 +66,10 @@ class Translator {
   void repeated_part(int depth) {
     const bool look_ahead = next_is("(?=") || next_is("(?!");
     part(depth);
-    if (at_end() || std::string_view("?*+{").find(pattern_[at_]) == std::string_view::npos) return;
+    if (!next_is_one_of("?*+{")) return;
     if (look_ahead) refuse("a repeated look-ahead");
     quantifier();
-    if (!at_end() && std::string_view("?*+{").find(pattern_[at_]) != std::string_view::npos)
-      refuse("two quantifiers in a row");
+    if (next_is_one_of("?*+{")) refuse("two quantifiers in a row");
   }
 
   void part(int depth) {
@@ -76,8 +78,7 @@ class Translator {
     if (c == '[') return set();
     if (c == '\\') return escape();
     if (c == '$' || c == '.') return copy(1);
-    if (std::string_view("^?*+{})]").find(c) != std::string_view::npos)
-      refuse(fmt::format("'{}' here", c));
+    if (next_is_one_of("^?*+{})]")) refuse(fmt::format("'{}' here", c));
     character();
   }
 
@@ -95,8 +96,8 @@ class Translator {
   void group_without_case() {
     copy(4);
     const std::size_t begin = at_;
-    while (!at_end() && (std::isalnum(static_cast<unsigned char>(pattern_[at_])) ||
-                         std::string_view("'| ").find(pattern_[at_]) != std::string_view::npos))
+    while (next_is_one_of("'| ") ||
+           (!at_end() && std::isalnum(static_cast<unsigned char>(pattern_[at_]))))
       copy(1);
     std::string letters(pattern_.substr(begin, at_ - begin));
     for (char& c : letters) c = static_cast<char>(std::tolower(c));

@@ -4,22 +4,23 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
+
+#include "tensor/error.h"
 
 namespace troupe::stages {
 namespace {
 
-struct Part {
+struct Stretch {
   ByteRange range;
   bool delimiter = false;
 };
 
-std::vector<Part> parts_of(std::string_view text, const Regex& pattern, Matches matches) {
+std::vector<Stretch> stretches_of(std::string_view text, const Regex& pattern, Matches matches) {
   const bool delimiter = matches == Matches::are_delimiters;
-  std::vector<Part> parts;
+  std::vector<Stretch> stretches;
   std::size_t done = 0;
   const auto add = [&](std::size_t end, bool is_delimiter) {
-    if (end > done) parts.push_back({{done, end}, is_delimiter});
+    if (end > done) stretches.push_back({{done, end}, is_delimiter});
     done = end;
   };
   for (const ByteRange match : pattern.matches(text)) {
@@ -27,7 +28,7 @@ std::vector<Part> parts_of(std::string_view text, const Regex& pattern, Matches 
     add(match.end, delimiter);
   }
   add(text.size(), !delimiter);
-  return parts;
+  return stretches;
 }
 
 /// Whether two neighbours become one part.
@@ -48,18 +49,27 @@ bool join(Delimiters delimiters, bool before, bool after) {
 
 }  // namespace
 
+Pattern Pattern::read(const JsonPart& part) {
+  if (const auto text = part.find("String")) {
+    const std::string source = text->text();
+    if (source.empty()) text->fail("must not be empty");
+    return {.source = source, .literal = true, .regex = Regex::literal(source)};
+  }
+  const JsonPart regex = part.at("Regex");
+  const std::string source = regex.text();
+  try {
+    return {.source = source, .regex = Regex(source)};
+  } catch (const Error& error) {
+    regex.fail(error.what());
+  }
+}
+
 Delimiters read_delimiters(const JsonPart& part) {
-  constexpr std::array<std::pair<std::string_view, Delimiters>, 5> kNames{
-      {{"Removed", Delimiters::removed},
-       {"Isolated", Delimiters::isolated},
-       {"MergedWithPrevious", Delimiters::merged_with_previous},
-       {"MergedWithNext", Delimiters::merged_with_next},
-       {"Contiguous", Delimiters::contiguous}}};
-  const std::string name = part.text();
-  const auto* found =
-      std::ranges::find(kNames, name, &std::pair<std::string_view, Delimiters>::first);
-  if (found == kNames.end()) part.fail(fmt::format("unknown behavior {}", name));
-  return found->second;
+  constexpr std::array<std::string_view, 5> kByValue{"Removed", "Isolated", "MergedWithPrevious",
+                                                     "MergedWithNext", "Contiguous"};
+  const auto* const found = std::ranges::find(kByValue, part.text());
+  if (found == kByValue.end()) part.fail(fmt::format("unknown behavior {}", part.text()));
+  return static_cast<Delimiters>(found - kByValue.begin());
 }
 
 std::vector<std::string_view> split(std::string_view text, const Regex& pattern,
@@ -67,8 +77,8 @@ std::vector<std::string_view> split(std::string_view text, const Regex& pattern,
   std::vector<std::string_view> words;
   bool before = false;
   std::size_t begin = 0;
-  const std::vector<Part> parts = parts_of(text, pattern, matches);
-  for (const auto& [range, delimiter] : parts) {
+  const std::vector<Stretch> stretches = stretches_of(text, pattern, matches);
+  for (const auto& [range, delimiter] : stretches) {
     if (delimiters == Delimiters::removed && delimiter) continue;
     if (!words.empty() && join(delimiters, before, delimiter)) {
       words.back() = text.substr(begin, range.end - begin);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -7,6 +8,16 @@
 #include "stages/corpus/tokenizers/text/regex.h"
 
 namespace troupe::stages {
+
+/// A pattern of a tokenizer.json, {"String": TEXT} or {"Regex": TEXT}.
+struct Pattern {
+  std::string source;
+  bool literal = false;
+  Regex regex;
+
+  /// Throws Error{data} with the place in the file for one that is wrong or cannot be matched.
+  static Pattern read(const JsonPart& part);
+};
 
 /// What becomes of the delimiters where a text is split, by the names of tokenizers.
 enum class Delimiters { removed, isolated, merged_with_previous, merged_with_next, contiguous };
