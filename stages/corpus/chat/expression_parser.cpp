@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 namespace troupe::stages {
@@ -35,6 +36,31 @@ Pointer literal(int line, json value) {
   return whole;
 }
 
+/// The operators of two values, with the level of each: those of a higher one bind closer. The
+/// levels between and above them are those of operators of one value.
+struct Operator {
+  std::string_view name;
+  int level;
+};
+constexpr int kNot = 2, kComparison = 3, kProduct = 6, kUnary = 7;
+constexpr auto kOperators = std::to_array<Operator>({{"or", 0},
+                                                     {"and", 1},
+                                                     {"==", kComparison},
+                                                     {"!=", kComparison},
+                                                     {"<", kComparison},
+                                                     {"<=", kComparison},
+                                                     {">", kComparison},
+                                                     {">=", kComparison},
+                                                     {"in", kComparison},
+                                                     {"not", kComparison},
+                                                     {"+", 4},
+                                                     {"-", 4},
+                                                     {"~", 5},
+                                                     {"*", kProduct},
+                                                     {"/", kProduct},
+                                                     {"//", kProduct},
+                                                     {"%", kProduct}});
+
 /// Counts how deep the parser is in itself.
 class Level {
  public:
@@ -55,79 +81,54 @@ class Level {
 Pointer ExpressionParser::expression() {
   const Level level(depth_, tokens_.line());
   Pointer value = disjunction();
-  while (tokens_.at_name("if")) {
+  while (tokens_.at("if")) {
     const int line = tokens_.take().line;
     Pointer condition = disjunction();
-    Pointer otherwise = tokens_.take_name("else") ? expression() : nullptr;
+    Pointer otherwise = tokens_.take_if("else") ? expression() : nullptr;
     value =
         make(Kind::choice, line, "", std::move(condition), std::move(value), std::move(otherwise));
   }
   return value;
 }
 
-Pointer ExpressionParser::binary(std::initializer_list<std::string_view> operators, Parse operand) {
-  Pointer left = (this->*operand)();
-  const auto is_next = [&](std::string_view name) {
-    return tokens_.at_symbol(name) || tokens_.at_name(name);
-  };
-  while (std::ranges::any_of(operators, is_next)) {
-    const JinjaToken& found = tokens_.take();
-    Pointer right = (this->*operand)();
-    left = make(Kind::binary, found.line, found.text, std::move(left), std::move(right));
-  }
-  return left;
-}
-
 Pointer ExpressionParser::disjunction() {
-  return binary({"or"}, &ExpressionParser::conjunction);
+  return operation(0);
 }
 
-Pointer ExpressionParser::conjunction() {
-  return binary({"and"}, &ExpressionParser::negation);
+Pointer ExpressionParser::operation(int level) {
+  if (level == kNot) return negation();
+  if (level == kUnary) return unary();
+  Pointer left = operation(level + 1);
+  const auto is_next = [&](const Operator& one) {
+    return one.level == level && tokens_.at(one.name);
+  };
+  for (bool is_first = true; std::ranges::any_of(kOperators, is_next); is_first = false) {
+    const JinjaToken& found = tokens_.take();
+    std::string name = found.text;
+    if (name == "not") {
+      tokens_.expect("in");
+      name = "not in";
+    }
+    if (level == kComparison && !is_first)
+      fail_in_line(found.line, "several comparisons in a row are not supported");
+    Pointer right = operation(level + 1);
+    left = make(Kind::binary, found.line, name, std::move(left), std::move(right));
+  }
+  if (level == kProduct && tokens_.at("**"))
+    fail_in_line(tokens_.line(), "the operator ** is not supported");
+  return left;
 }
 
 Pointer ExpressionParser::negation() {
   const Level level(depth_, tokens_.line());
   const int line = tokens_.line();
-  if (tokens_.take_name("not")) return make(Kind::unary, line, "not", negation());
-  return comparison();
-}
-
-Pointer ExpressionParser::comparison() {
-  Pointer left = sum();
-  for (bool is_first = true;; is_first = false) {
-    const int line = tokens_.line();
-    std::string name;
-    for (const char* symbol : {"==", "!=", "<", "<=", ">", ">=", "in", "not"})
-      if (tokens_.at_symbol(symbol) || tokens_.at_name(symbol)) name = symbol;
-    if (name.empty()) return left;
-    tokens_.take();
-    if (name == "not") {
-      tokens_.expect_name("in");
-      name = "not in";
-    }
-    if (!is_first) fail_in_line(line, "several comparisons in a row are not supported");
-    left = make(Kind::binary, line, name, std::move(left), sum());
-  }
-}
-
-Pointer ExpressionParser::sum() {
-  return binary({"+", "-"}, &ExpressionParser::concatenation);
-}
-
-Pointer ExpressionParser::concatenation() {
-  return binary({"~"}, &ExpressionParser::product);
-}
-
-Pointer ExpressionParser::product() {
-  Pointer value = binary({"*", "/", "//", "%"}, &ExpressionParser::unary);
-  if (tokens_.at_symbol("**")) fail_in_line(tokens_.line(), "the operator ** is not supported");
-  return value;
+  if (tokens_.take_if("not")) return make(Kind::unary, line, "not", negation());
+  return operation(kComparison);
 }
 
 Pointer ExpressionParser::unary() {
   const Level level(depth_, tokens_.line());
-  if (tokens_.at_symbol("-")) {
+  if (tokens_.at("-")) {
     const int line = tokens_.take().line;
     return with_filters(make(Kind::unary, line, "-", with_members(primary())));
   }
@@ -143,14 +144,14 @@ Pointer ExpressionParser::primary() {
     while (tokens_.at(Token::string)) text += tokens_.take().text;
     return literal(line, std::move(text));
   }
-  if (tokens_.take_symbol("[")) return list("]");
-  if (tokens_.take_symbol("(")) {
+  if (tokens_.take_if("[")) return list("]");
+  if (tokens_.take_if("(")) {
     Pointer value = expression();
-    if (tokens_.at_symbol(",")) fail_in_line(line, "a tuple is not supported");
-    tokens_.expect_symbol(")");
+    if (tokens_.at(",")) fail_in_line(line, "a tuple is not supported");
+    tokens_.expect(")");
     return value;
   }
-  if (tokens_.at_symbol("{")) fail_in_line(line, "an object in braces is not supported");
+  if (tokens_.at("{")) fail_in_line(line, "an object in braces is not supported");
   tokens_.fail_unexpected("a value");
 }
 
@@ -164,10 +165,10 @@ Pointer ExpressionParser::named_value() {
 
 Pointer ExpressionParser::list(std::string_view end) {
   Pointer whole = make(Kind::list, tokens_.line(), "");
-  while (!tokens_.take_symbol(end)) {
+  while (!tokens_.take_if(end)) {
     if (!whole->parts.empty()) {
-      tokens_.expect_symbol(",");
-      if (tokens_.take_symbol(end)) break;
+      tokens_.expect(",");
+      if (tokens_.take_if(end)) break;
     }
     add_part(*whole, expression());
   }
@@ -177,12 +178,12 @@ Pointer ExpressionParser::list(std::string_view end) {
 Pointer ExpressionParser::with_members(Pointer target) {
   for (;;) {
     const int line = tokens_.line();
-    if (tokens_.take_symbol(".")) {
+    if (tokens_.take_if(".")) {
       const std::string name = tokens_.expect(Token::name, "a member's name").text;
       target = make(Kind::attribute, line, name, std::move(target));
-    } else if (tokens_.take_symbol("[")) {
+    } else if (tokens_.take_if("[")) {
       target = subscript(std::move(target));
-    } else if (tokens_.at_symbol("(")) {
+    } else if (tokens_.at("(")) {
       target = make(Kind::call, line, "", std::move(target));
       arguments(*target);
     } else {
@@ -194,29 +195,29 @@ Pointer ExpressionParser::with_members(Pointer target) {
 Pointer ExpressionParser::subscript(Pointer target) {
   const int line = tokens_.line();
   const auto bound = [this] {
-    const bool is_missing = tokens_.at_symbol(":") || tokens_.at_symbol("]");
+    const bool is_missing = tokens_.at(":") || tokens_.at("]");
     return is_missing ? nullptr : expression();
   };
   Pointer begin = bound();
-  if (!tokens_.take_symbol(":")) {
-    tokens_.expect_symbol("]");
+  if (!tokens_.take_if(":")) {
+    tokens_.expect("]");
     if (!begin) fail_in_line(line, "expected a value, found ]");
     return make(Kind::element, line, "", std::move(target), std::move(begin));
   }
   Pointer end = bound();
-  Pointer step = tokens_.take_symbol(":") ? bound() : nullptr;
-  tokens_.expect_symbol("]");
+  Pointer step = tokens_.take_if(":") ? bound() : nullptr;
+  tokens_.expect("]");
   return make(Kind::slice, line, "", std::move(target), std::move(begin), std::move(end),
               std::move(step));
 }
 
 Pointer ExpressionParser::with_filters(Pointer target) {
   for (;;) {
-    if (tokens_.take_symbol("|")) {
+    if (tokens_.take_if("|")) {
       const JinjaToken& name = tokens_.expect(Token::name, "a filter's name");
       target = make(Kind::filter, name.line, name.text, std::move(target));
-      if (tokens_.at_symbol("(")) arguments(*target);
-    } else if (tokens_.take_name("is")) {
+      if (tokens_.at("(")) arguments(*target);
+    } else if (tokens_.take_if("is")) {
       target = test(std::move(target));
     } else {
       return target;
@@ -225,28 +226,27 @@ Pointer ExpressionParser::with_filters(Pointer target) {
 }
 
 Pointer ExpressionParser::test(Pointer target) {
-  const bool is_negated = tokens_.take_name("not");
+  const bool is_negated = tokens_.take_if("not");
   const JinjaToken& name = tokens_.expect(Token::name, "a test's name");
   Pointer whole = make(Kind::test, name.line, name.text, std::move(target));
-  const bool ends = !tokens_.at(Token::name) || tokens_.at_name("and") || tokens_.at_name("or") ||
-                    tokens_.at_name("else") || tokens_.at_name("if") || tokens_.at_name("in") ||
-                    tokens_.at_name("not");
-  if (!ends || tokens_.at(Token::string) || tokens_.at(Token::integer) || tokens_.at_symbol("(") ||
-      tokens_.at_symbol("["))
+  const bool ends = !tokens_.at(Token::name) || tokens_.at("and") || tokens_.at("or") ||
+                    tokens_.at("else") || tokens_.at("if") || tokens_.at("in") || tokens_.at("not");
+  if (!ends || tokens_.at(Token::string) || tokens_.at(Token::integer) || tokens_.at("(") ||
+      tokens_.at("["))
     fail_in_line(name.line,
                  fmt::format("the test {} with an argument is not supported", name.text));
   return is_negated ? make(Kind::unary, name.line, "not", std::move(whole)) : std::move(whole);
 }
 
 void ExpressionParser::arguments(Expression& call) {
-  tokens_.expect_symbol("(");
-  for (bool is_first = true; !tokens_.take_symbol(")"); is_first = false) {
+  tokens_.expect("(");
+  for (bool is_first = true; !tokens_.take_if(")"); is_first = false) {
     if (!is_first) {
-      tokens_.expect_symbol(",");
-      if (tokens_.take_symbol(")")) return;
+      tokens_.expect(",");
+      if (tokens_.take_if(")")) return;
     }
     Pointer argument = expression();
-    if (argument->kind == Kind::variable && tokens_.take_symbol("="))
+    if (argument->kind == Kind::variable && tokens_.take_if("="))
       call.named.emplace_back(argument->name, expression());
     else
       add_part(call, std::move(argument));

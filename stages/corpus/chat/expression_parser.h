@@ -1,6 +1,5 @@
 #pragma once
 
-#include <initializer_list>
 #include <string_view>
 
 #include "stages/corpus/chat/jinja_tree.h"
@@ -27,15 +26,10 @@ class ExpressionParser {
 
  private:
   using Pointer = JinjaExpression::Pointer;
-  using Parse = Pointer (ExpressionParser::*)();
 
-  Pointer binary(std::initializer_list<std::string_view> symbols, Parse operand);
-  Pointer conjunction();
+  /// Parses operators of a level, and of those that bind closer.
+  Pointer operation(int level);
   Pointer negation();
-  Pointer comparison();
-  Pointer sum();
-  Pointer concatenation();
-  Pointer product();
   Pointer unary();
   Pointer primary();
   Pointer named_value();

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "stages/corpus/chat/jinja_lexer.h"
@@ -13,6 +15,10 @@ namespace {
 using Expression = JinjaExpression;
 using Kind = Expression::Kind;
 using nlohmann::json;
+
+/// Functions that every template of transformers may call.
+constexpr std::array<std::string_view, 8> kFunctions{
+    "raise_exception", "strftime_now", "namespace", "range", "dict", "lipsum", "cycler", "joiner"};
 
 class Evaluator {
  public:
@@ -142,6 +148,42 @@ JinjaValue Evaluator::test(const Expression& e) const {
 }
 
 }  // namespace
+
+const JinjaScopes::Meaning* JinjaScopes::find(const std::string& name) const {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope)
+    if (const auto found = scope->names.find(name); found != scope->names.end())
+      return &found->second;
+  return nullptr;
+}
+
+JinjaValue JinjaScopes::value_of(const std::string& name, int line) const {
+  if (const Meaning* meaning = find(name)) {
+    if (const auto* value = std::get_if<JinjaValue>(meaning)) return *value;
+    fail_in_line(line, fmt::format("the namespace {} as a value is not supported", name));
+  }
+  if (name == "loop" && loop()) fail_in_line(line, "loop as a value is not supported");
+  if (const auto found = variables_.values.find(name); found != variables_.values.end())
+    return found->second;
+  if (const auto found = variables_.refused.find(name); found != variables_.refused.end())
+    fail_in_line(line, fmt::format("{} {}", name, found->second));
+  if (std::ranges::find(kFunctions, name) != kFunctions.end())
+    fail_in_line(line, fmt::format("the function {} is not supported here", name));
+  return nullptr;
+}
+
+JinjaScopes::Namespace* JinjaScopes::namespace_of(const std::string& name) const {
+  const Meaning* meaning = find(name);
+  const auto* members = meaning ? std::get_if<std::shared_ptr<Namespace>>(meaning) : nullptr;
+  return members ? members->get() : nullptr;
+}
+
+const JinjaLoop* JinjaScopes::loop() const {
+  for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
+    if (scope->names.contains("loop")) return nullptr;
+    if (scope->loop) return &*scope->loop;
+  }
+  return nullptr;
+}
 
 JinjaValue evaluate(const JinjaExpression& expression, const JinjaScopes& scopes) {
   return Evaluator(scopes).value_of(expression);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <variant>
@@ -32,21 +33,19 @@ class JinjaScopes {
 
   void set(const std::string& name, JinjaValue value) { scopes_.back().names[name] = value; }
   void set_namespace(const std::string& name, Namespace members) {
-    scopes_.back().names[name] = std::move(members);
+    scopes_.back().names[name] = std::make_shared<Namespace>(std::move(members));
   }
-  void set_in_namespace(const std::string& name, const std::string& member, JinjaValue value,
-                        int line);
 
   /// The value of a variable; undefined if it has none. Throws Error{data} for one that may not be
   /// read, a namespace and the name of a function.
   JinjaValue value_of(const std::string& name, int line) const;
   /// The namespace of this name; null if it is none.
-  const Namespace* namespace_of(const std::string& name) const;
+  Namespace* namespace_of(const std::string& name) const;
   /// The innermost loop; null outside of loops, or if a variable hides it.
   const JinjaLoop* loop() const;
 
  private:
-  using Meaning = std::variant<JinjaValue, Namespace>;
+  using Meaning = std::variant<JinjaValue, std::shared_ptr<Namespace>>;
   struct Scope {
     std::optional<JinjaLoop> loop;
     std::map<std::string, Meaning> names;

@@ -6,7 +6,6 @@
 #include <array>
 #include <optional>
 
-#include "stages/corpus/chat/string_literal.h"
 #include "stages/corpus/tokenizers/text/utf8.h"
 #include "tensor/error.h"
 
@@ -15,8 +14,10 @@ namespace {
 
 using Kind = JinjaToken::Kind;
 
-constexpr std::string_view kDigits = "0123456789";
-constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+/// The characters of names, of which the first ten begin none, but integers.
+constexpr std::string_view kWord =
+    "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+constexpr std::string_view kDigits = kWord.substr(0, 10);
 /// The longest first.
 constexpr std::array<std::string_view, 27> kSymbols{
     "==", "!=", ">=", "<=", "//", "**", ">", "<", "=", "+", "-", "*", "/", "%",
@@ -71,7 +72,7 @@ class Lexer {
   }
   void skip_space() {
     const std::string_view rest = std::string_view(source_).substr(at_);
-    skip(source_.size() - without_space_before(rest).size());
+    skip(source_.size() - without_front(rest, is_python_space).size());
   }
   void add(Kind kind, std::string text) {
     tokens_.push_back({.kind = kind, .text = std::move(text), .line = line_});
@@ -92,11 +93,11 @@ class Lexer {
     const std::string_view sign =
         std::string_view(source_).substr(std::min(tag + 2, source_.size()));
     if (sign.starts_with('-')) {
-      text = without_space_behind(text);
+      text = without_back(text, is_python_space);
     } else if (tag < source_.size() && source_[tag + 1] != '{' && !sign.starts_with('+')) {
       const std::size_t line = text.rfind('\n') + 1;  // 0 without a newline
       const bool begins_line = line > 0 || at_ == 0 || source_[at_ - 1] == '\n';
-      if (begins_line && without_space_before(text.substr(line)).empty())
+      if (begins_line && without_front(text.substr(line), is_python_space).empty())
         text = text.substr(0, line);
     }
     if (!text.empty()) add(Kind::data, std::string(text));
@@ -144,10 +145,9 @@ class Lexer {
     const char first = source_[at_];
     if (first == '\'' || first == '"') return add_string(first);
     if (kDigits.find(first) != std::string_view::npos) return add_integer();
-    if (kLetters.find(first) != std::string_view::npos) {
-      const std::size_t end = end_of({kLetters, kDigits});
-      add(Kind::name, source_.substr(at_, end - at_));
-      return skip(end);
+    if (kWord.find(first) != std::string_view::npos) {
+      add(Kind::name, word());
+      return skip(at_ + tokens_.back().text.size());
     }
     for (const std::string_view symbol : kSymbols) {
       if (!at(symbol)) continue;
@@ -159,20 +159,14 @@ class Lexer {
                                     rest.substr(0, first_char_bytes(rest))));
   }
 
-  /// The end of the characters of these alphabets that begin here.
-  std::size_t end_of(const std::array<std::string_view, 2>& alphabets) const {
-    const auto is_one = [&](char c) {
-      return std::ranges::any_of(alphabets,
-                                 [c](std::string_view a) { return a.find(c) != a.npos; });
-    };
-    return static_cast<std::size_t>(
-        std::find_if_not(source_.begin() + std::ptrdiff_t(at_), source_.end(), is_one) -
-        source_.begin());
+  /// The letters and digits that begin here.
+  std::string word() const {
+    return source_.substr(at_, source_.find_first_not_of(kWord, at_) - at_);
   }
 
   void add_integer() {
-    const std::size_t end = end_of({kLetters, kDigits});
-    const std::string digits = source_.substr(at_, end - at_);
+    const std::string digits = word();
+    const std::size_t end = at_ + digits.size();
     const bool is_fraction = end + 1 < source_.size() && source_[end] == '.' &&
                              kDigits.find(source_[end + 1]) != std::string_view::npos;
     if (is_fraction || digits.find_first_not_of(kDigits) != std::string::npos ||
@@ -210,18 +204,6 @@ std::vector<JinjaToken> jinja_tokens(std::string_view source) {
 
 bool is_python_space(char32_t character) {
   return is_white_space(character) || (character >= 0x1c && character <= 0x1f);
-}
-
-std::string_view without_space_before(std::string_view text) {
-  while (!text.empty() && is_python_space(first_char(text)))
-    text.remove_prefix(first_char_bytes(text));
-  return text;
-}
-
-std::string_view without_space_behind(std::string_view text) {
-  while (!text.empty() && is_python_space(last_char(text)))
-    text.remove_suffix(last_char_bytes(text));
-  return text;
 }
 
 }  // namespace troupe::stages

@@ -37,10 +37,12 @@ struct JinjaToken {
 /// is no token, or is one that is not supported.
 std::vector<JinjaToken> jinja_tokens(std::string_view source);
 
+/// The text of a string literal in a template, given what is between its quotes: Python's escapes
+/// are replaced, except octal ones and \N{...}, which are not supported. Throws Error{data} with
+/// the line.
+std::string unescaped(std::string_view literal, int line);
+
 /// Python's white space: Unicode's, and the separators U+001C to U+001F.
 bool is_python_space(char32_t character);
-// A text of well-formed UTF-8 without the white space at its begin or its end.
-std::string_view without_space_before(std::string_view text);
-std::string_view without_space_behind(std::string_view text);
 
 }  // namespace troupe::stages

@@ -1,5 +1,3 @@
-#include "stages/corpus/chat/jinja_parser.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,8 +30,11 @@ class Parser {
   JinjaStatement choice();
   JinjaStatement loop();
   JinjaStatement assignment();
-  /// Parses `begun`'s body up to the tag `end`, and that tag.
-  JinjaBody body_until(std::string_view end, std::string_view begun, int line);
+  /// Parses the body of a statement up to the tag `end`, and that tag; `missing` says that there is
+  /// none.
+  JinjaBody body_until(std::string_view end, int line, std::string_view missing);
+  /// Takes the begin of the tag that a body has ended at, and returns its name.
+  std::string take_ending(int line, std::string_view missing);
   void end_tag() { tokens_.expect(Token::block_end, "%}"); }
 
   TokenStream tokens_;
@@ -63,8 +64,9 @@ JinjaStatement Parser::statement() {
   if (name == "set") return assignment();
   if (name == "generation") {
     end_tag();
-    return {
-        .kind = Kind::generation, .line = line, .body = body_until("endgeneration", name, line)};
+    return {.kind = Kind::generation,
+            .line = line,
+            .body = body_until("endgeneration", line, "a generation has no endgeneration")};
   }
   if (name == "break" || name == "continue") {
     end_tag();
@@ -86,9 +88,7 @@ JinjaStatement Parser::choice() {
       .kind = Kind::choice, .line = line, .expression = expressions_.disjunction()};
   end_tag();
   whole.body = statements({"elif", "else", "endif"});
-  if (tokens_.at(Token::end)) fail_in_line(line, "an if has no endif");
-  tokens_.take();
-  const std::string end = tokens_.take().text;
+  const std::string end = take_ending(line, "an if has no endif");
   if (end == "elif") {
     if (++depth_ > kDeepestJinja)
       fail_in_line(line, fmt::format("an if with more than {} elif", kDeepestJinja));
@@ -97,7 +97,7 @@ JinjaStatement Parser::choice() {
     return whole;
   }
   end_tag();
-  if (end == "else") whole.otherwise = body_until("endif", "if", line);
+  if (end == "else") whole.otherwise = body_until("endif", line, "a if has no endif");
   return whole;
 }
 
@@ -106,26 +106,20 @@ JinjaStatement Parser::loop() {
   JinjaStatement whole{.kind = Kind::loop,
                        .line = line,
                        .name = tokens_.expect(Token::name, "a variable's name").text};
-  while (tokens_.take_symbol(",")) {
+  while (tokens_.take_if(",")) {
     tokens_.expect(Token::name, "a variable's name");
     whole.kind = Kind::refused;
   }
-  tokens_.expect_name("in");
+  tokens_.expect("in");
   whole.expression = expressions_.disjunction();
-  if (tokens_.take_name("if")) whole.condition = expressions_.expression();
-  if (tokens_.at_name("recursive")) fail_in_line(line, "a recursive loop is not supported");
+  if (tokens_.take_if("if")) whole.condition = expressions_.expression();
+  if (tokens_.at("recursive")) fail_in_line(line, "a recursive loop is not supported");
   end_tag();
   whole.body = statements({"else", "endfor"});
-  if (tokens_.at_block("else")) {
-    tokens_.take();
-    tokens_.take();
-    end_tag();
-    whole.otherwise = statements({"endfor"});
-  }
-  if (tokens_.at(Token::end)) fail_in_line(line, "a for has no endfor");
-  tokens_.take();
-  tokens_.take();
+  constexpr std::string_view kMissing = "a for has no endfor";
+  const bool has_else = take_ending(line, kMissing) == "else";
   end_tag();
+  if (has_else) whole.otherwise = body_until("endfor", line, kMissing);
   if (whole.kind == Kind::refused) whole.name = "a loop with several variables";
   return whole;
 }
@@ -135,22 +129,26 @@ JinjaStatement Parser::assignment() {
   JinjaStatement whole{.kind = Kind::assignment,
                        .line = line,
                        .name = tokens_.expect(Token::name, "a variable's name").text};
-  if (tokens_.take_symbol("."))
+  if (tokens_.take_if("."))
     whole.attribute = tokens_.expect(Token::name, "an attribute's name").text;
-  if (!tokens_.take_symbol("="))
+  if (!tokens_.take_if("="))
     fail_in_line(line, "a set without = after one variable is not supported");
   whole.expression = expressions_.expression();
   end_tag();
   return whole;
 }
 
-JinjaBody Parser::body_until(std::string_view end, std::string_view begun, int line) {
+JinjaBody Parser::body_until(std::string_view end, int line, std::string_view missing) {
   JinjaBody body = statements({end});
-  if (tokens_.at(Token::end)) fail_in_line(line, fmt::format("a {} has no {}", begun, end));
-  tokens_.take();
-  tokens_.take();
+  take_ending(line, missing);
   end_tag();
   return body;
+}
+
+std::string Parser::take_ending(int line, std::string_view missing) {
+  if (tokens_.at(Token::end)) fail_in_line(line, missing);
+  tokens_.take();
+  return tokens_.take().text;
 }
 
 }  // namespace

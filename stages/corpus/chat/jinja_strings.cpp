@@ -17,15 +17,11 @@ enum class Sides { before, behind, both };
 
 /// Python's strip: without the white space, or the characters of `set`, at one side or both.
 std::string stripped(std::string_view text, const std::string* set, Sides sides) {
-  const auto is_stripped = [set](std::string_view character) {
-    return set ? set->find(character) != std::string::npos : is_python_space(first_char(character));
+  const auto is_stripped = [set](char32_t character) {
+    return set ? set->find(utf8_of(character)) != std::string::npos : is_python_space(character);
   };
-  if (sides != Sides::behind)
-    while (!text.empty() && is_stripped(text.substr(0, first_char_bytes(text))))
-      text.remove_prefix(first_char_bytes(text));
-  if (sides != Sides::before)
-    while (!text.empty() && is_stripped(text.substr(text.size() - last_char_bytes(text))))
-      text.remove_suffix(last_char_bytes(text));
+  if (sides != Sides::behind) text = without_front(text, is_stripped);
+  if (sides != Sides::before) text = without_back(text, is_stripped);
   return std::string(text);
 }
 

@@ -7,7 +7,6 @@
 
 #include "stages/corpus/chat/jinja_evaluator.h"
 #include "stages/corpus/chat/jinja_lexer.h"
-#include "stages/corpus/chat/jinja_parser.h"
 #include "stages/corpus/chat/jinja_values.h"
 
 namespace troupe::stages {
@@ -91,10 +90,17 @@ void Renderer::loop(const JinjaStatement& s) {
 
 void Renderer::assign(const JinjaStatement& s) {
   const JinjaExpression& expression = *s.expression;
-  if (!s.attribute.empty())
-    return scopes_.set_in_namespace(s.name, s.attribute, value_of(s), s.line);
+  if (!s.attribute.empty()) {
+    JinjaValue value = value_of(s);
+    JinjaScopes::Namespace* const space = scopes_.namespace_of(s.name);
+    if (!space)
+      fail_in_line(s.line, fmt::format("{}.{} cannot be set: {} is no namespace", s.name,
+                                       s.attribute, s.name));
+    (*space)[s.attribute] = std::move(value);
+    return;
+  }
   if (!makes_namespace(expression)) return scopes_.set(s.name, value_of(s));
-  std::map<std::string, JinjaValue> members;
+  JinjaScopes::Namespace members;
   for (const auto& [name, value] : expression.named) members[name] = evaluate(*value, scopes_);
   scopes_.set_namespace(s.name, std::move(members));
 }

@@ -1,12 +1,12 @@
 #pragma once
 
-#include <cstddef>
 #include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "stages/corpus/chat/jinja_tree.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 
 namespace troupe::stages {
 
@@ -19,12 +19,8 @@ struct JinjaVariables {
 
 /// A text that a template made.
 struct JinjaOutput {
-  /// Bytes of the text that lie in a {% generation %} block.
-  struct Part {
-    std::size_t begin = 0, end = 0;
-  };
   std::string text;
-  std::vector<Part> generated;
+  std::vector<ByteRange> generated;  ///< what of the text lies in {% generation %} blocks
 };
 
 /// A parsed template. Const calls may run in any thread.

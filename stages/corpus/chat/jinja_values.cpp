@@ -19,21 +19,11 @@ constexpr std::array<std::string_view, 11> kDictMethods{
     "pop",   "setdefault", "popitem",  "update", "values"};
 
 std::string_view kind_of(const JinjaValue& value) {
+  // By json::value_t, whose first are null, object, array, string and boolean.
+  constexpr std::array<std::string_view, 5> kKinds{"none", "an object", "a list", "a string",
+                                                   "a boolean"};
   if (!value) return "an undefined value";
-  switch (value->type()) {
-    case json::value_t::null:
-      return "none";
-    case json::value_t::object:
-      return "an object";
-    case json::value_t::array:
-      return "a list";
-    case json::value_t::string:
-      return "a string";
-    case json::value_t::boolean:
-      return "a boolean";
-    default:
-      return "a number";
-  }
+  return value->is_number() ? "a number" : kKinds.at(static_cast<std::size_t>(value->type()));
 }
 
 bool is_string(const JinjaValue& value) {

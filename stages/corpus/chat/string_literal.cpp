@@ -1,5 +1,3 @@
-#include "stages/corpus/chat/string_literal.h"
-
 #include <fmt/format.h>
 
 #include <charconv>

@@ -2,46 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 namespace troupe::stages {
-
-using Kind = JinjaToken::Kind;
-
 namespace {
 
-std::string_view describe(const JinjaToken& token) {
-  switch (token.kind) {
-    case Kind::data:
-      return "text";
-    case Kind::block_begin:
-      return "{%";
-    case Kind::block_end:
-      return "%}";
-    case Kind::variable_begin:
-      return "{{";
-    case Kind::variable_end:
-      return "}}";
-    case Kind::end:
-      return "the template's end";
-    case Kind::string:
-      return "a string";
-    default:
-      return token.text;
-  }
-}
+/// How messages name a token, by its kind; empty: by its text.
+constexpr std::array<std::string_view, 10> kNames{
+    "text", "{%", "%}", "{{", "}}", "", "a string", "", "", "the template's end"};
+static_assert(static_cast<std::size_t>(JinjaToken::Kind::end) + 1 == kNames.size());
 
 }  // namespace
 
-bool TokenStream::at_symbol(std::string_view text) const {
-  return at(Kind::symbol) && next().text == text;
-}
-
-bool TokenStream::at_name(std::string_view text) const {
-  return at(Kind::name) && next().text == text;
-}
-
-bool TokenStream::at_block(std::string_view name) const {
-  return at(Kind::block_begin) && tokens_[at_ + 1].kind == Kind::name &&
-         tokens_[at_ + 1].text == name;
+bool TokenStream::is_text(const JinjaToken& token, std::string_view text) {
+  const bool has_text =
+      token.kind == JinjaToken::Kind::name || token.kind == JinjaToken::Kind::symbol;
+  return has_text && token.text == text;
 }
 
 const JinjaToken& TokenStream::take() {
@@ -50,33 +26,25 @@ const JinjaToken& TokenStream::take() {
   return token;
 }
 
-bool TokenStream::take_symbol(std::string_view text) {
-  if (!at_symbol(text)) return false;
+bool TokenStream::take_if(std::string_view text) {
+  if (!at(text)) return false;
   take();
   return true;
 }
 
-bool TokenStream::take_name(std::string_view text) {
-  if (!at_name(text)) return false;
-  take();
-  return true;
+void TokenStream::expect(std::string_view text) {
+  if (!take_if(text)) fail_unexpected(text);
 }
 
-void TokenStream::expect_symbol(std::string_view text) {
-  if (!take_symbol(text)) fail_unexpected(text);
-}
-
-void TokenStream::expect_name(std::string_view text) {
-  if (!take_name(text)) fail_unexpected(text);
-}
-
-const JinjaToken& TokenStream::expect(Kind kind, std::string_view what) {
+const JinjaToken& TokenStream::expect(JinjaToken::Kind kind, std::string_view what) {
   if (!at(kind)) fail_unexpected(what);
   return take();
 }
 
 void TokenStream::fail_unexpected(std::string_view expected) const {
-  fail_in_line(line(), fmt::format("expected {}, found {}", expected, describe(next())));
+  const std::string_view name = kNames[static_cast<std::size_t>(next().kind)];
+  fail_in_line(line(), fmt::format("expected {}, found {}", expected,
+                                   name.empty() ? std::string_view(next().text) : name));
 }
 
 }  // namespace troupe::stages
