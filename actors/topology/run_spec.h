@@ -9,7 +9,6 @@
 #include "schedules/analysis/costs.h"
 #include "schedules/plan/plan.h"
 #include "stages/corpus/text/documents.h"
-#include "stages/corpus/text/loss_on.h"
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/model/model_config.h"
 #include "stages/replicas/data_parallel.h"

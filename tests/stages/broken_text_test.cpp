@@ -1,7 +1,6 @@
-#include "stages/corpus/text/broken_text.h"
-
 #include <boost/test/unit_test.hpp>
 
+#include "stages/corpus/text/corpus_files.h"
 #include "stages/corpus/text/file_kind.h"
 #include "stages/corpus/tokens/token_cache.h"
 #include "tests/support/expect_error.h"

@@ -43,7 +43,7 @@ struct Fixture {
   }
   void refused(const std::string& index, const std::string& bin, const std::string& why) {
     write(index, bin);
-    expect_error(ErrorKind::data, {"set.idx", why}, [&] { read_dataset_index(prefix); });
+    expect_error(ErrorKind::data, {"set.idx", why}, [&] { DatasetDocuments(prefix).index(); });
   }
   std::vector<std::int32_t> tokens(const std::string& path) {
     const auto file = TokenFile::open(path);
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(documents_are_one_stream_in_each_dtype) {
 
 BOOST_AUTO_TEST_CASE(the_index_counts) {
   write(kSound, kSixteenBits);
-  const DatasetIndex index = read_dataset_index(prefix);
+  const DatasetIndex index = DatasetDocuments(prefix).index();
   BOOST_TEST(index.num_sequences == 2);
   BOOST_TEST(index.num_documents == 2);
   BOOST_TEST(index.num_tokens == 3);
@@ -174,7 +174,8 @@ BOOST_AUTO_TEST_CASE(a_text_file_is_one_document_of_its_pieces) {
   const DatasetIndex index = write_indexed_dataset({a, b}, *Tokenizer::open("bytes"), prefix);
   BOOST_TEST(index.num_documents == 2);
   BOOST_TEST(index.num_sequences == 3);
-  BOOST_TEST(read_dataset_index(prefix).num_tokens == static_cast<std::int64_t>(kPieceBytes) + 6);
+  BOOST_TEST(DatasetDocuments(prefix).index().num_tokens ==
+             static_cast<std::int64_t>(kPieceBytes) + 6);
   BOOST_TEST(test::content_of(prefix + ".idx") ==
              idx(8, {kPieceBytes, 5, 1}, {0, 2 * kPieceBytes, 2 * kPieceBytes + 10}, {0, 2, 3}));
 }

@@ -14,7 +14,6 @@
 #include "launch/manifest/keys/model_keys.h"
 #include "launch/manifest/keys/monitor_keys.h"
 #include "stages/corpus/text/documents.h"
-#include "stages/corpus/text/loss_on.h"
 
 namespace troupe::launch {
 namespace {

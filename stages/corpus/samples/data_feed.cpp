@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "stages/corpus/samples/shuffle.h"
-#include "stages/corpus/tokens/masked_tokens.h"
 #include "stages/corpus/tokens/token_scan.h"
 #include "tensor/error.h"
 #include "tensor/ops.h"

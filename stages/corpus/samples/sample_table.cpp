@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "stages/corpus/tokens/masked_tokens.h"
-
 namespace troupe::stages {
 namespace {
 

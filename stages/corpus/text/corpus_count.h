@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "stages/corpus/text/documents.h"
-#include "stages/corpus/text/loss_on.h"
 #include "stages/corpus/tokenizers/tokenizer.h"
 
 namespace troupe::stages {

@@ -7,10 +7,10 @@
 #include <optional>
 
 #include "stages/corpus/chat/chat_template.h"
-#include "stages/corpus/text/broken_text.h"
 #include "stages/corpus/text/file_kind.h"
 #include "stages/corpus/text/json_line.h"
 #include "stages/corpus/text/text_files.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 #include "stages/storage/input_file.h"
 #include "tensor/error.h"
 
@@ -119,6 +119,24 @@ void add_text(const std::string& path, CorpusEncoder& encoder) {
 }
 
 }  // namespace
+
+void BrokenText::add(std::string_view bytes) {
+  if (!is_valid_utf8(bytes)) {
+    const Utf8Count count = count_utf8(bytes);
+    if (parts_ == 0) first_ = read_ + count.first_invalid + 1;
+    parts_ += count.invalid;
+  }
+  read_ += bytes.size();
+}
+
+std::string BrokenText::sentence(const std::string& path) const {
+  if (parts_ == 0) return "";
+  return parts_ == 1 ? fmt::format("{}: byte {} is no UTF-8 and counts as U+FFFD", path, first_)
+                     : fmt::format(
+                           "{}: {} places are no UTF-8 and count as U+FFFD each, the first at byte "
+                           "{}",
+                           path, parts_, first_);
+}
 
 void add_file(const std::string& path, LossOn loss_on, CorpusEncoder& encoder) {
   file_kind(path, encoder.tokenizer().name()) == FileKind::json_lines

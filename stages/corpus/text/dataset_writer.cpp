@@ -7,7 +7,6 @@
 
 #include "stages/corpus/text/corpus_encoder.h"
 #include "stages/corpus/text/corpus_files.h"
-#include "stages/corpus/text/dataset_layout.h"
 #include "stages/corpus/text/file_kind.h"
 #include "stages/corpus/text/indexed_dataset.h"
 #include "stages/corpus/tokenizers/tokenizer.h"

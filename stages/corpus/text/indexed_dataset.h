@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,8 +9,27 @@
 #include "stages/corpus/text/token_width.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/mapped_file.h"
+#include "tensor/error.h"
 
 namespace troupe::stages {
+
+// The head of a Megatron .idx.
+inline constexpr std::array<char, 9> kIdxMagic = {'M', 'M', 'I', 'D', 'I', 'D', 'X', '\0', '\0'};
+inline constexpr std::uint64_t kIdxVersion = 1;
+
+/// Bytes of the head: magic, u64 version, u8 dtype code, u64 sequences, u64 document boundaries
+/// (documents + 1). After the head: int32 lengths in tokens and int64 offsets into the .bin, one of
+/// each per sequence; then the int64 boundaries, from 0 to the number of sequences. Nothing is
+/// aligned: reads copy.
+inline constexpr std::uint64_t kIdxHeadBytes = 9 + 8 + 1 + 8 + 8;
+
+struct DatasetDType {
+  std::uint8_t code;
+  TokenWidth width;
+};
+/// Dtypes of the format that can hold ids.
+inline constexpr std::array<DatasetDType, 3> kDatasetDTypes = {
+    {{1, TokenWidth::u8}, {8, TokenWidth::u16}, {4, TokenWidth::i32}}};
 
 /// What the .idx of a Megatron dataset says, checked (stages/corpus/README.md gives the bytes).
 struct DatasetIndex {
@@ -28,11 +48,6 @@ std::string bin_path(const std::string& path);
 std::string idx_path(const std::string& path);
 std::string sums_path(const std::string& path);
 
-/// Reads the .idx and checks it against itself and the length of the .bin: the sequences must fill
-/// the .bin without gaps, so that it is one stream of tokens. Throws Error{data} naming the file
-/// and the rule.
-DatasetIndex read_dataset_index(const std::string& path);
-
 /// Compares every byte of the dataset with the checksums beside it; one of another writer has none.
 /// Throws Error{data} naming the file that was changed since.
 void verify_dataset(const std::string& path);
@@ -40,7 +55,9 @@ void verify_dataset(const std::string& path);
 /// Where the documents of a Megatron dataset begin, read from its mapped .idx.
 class DatasetDocuments {
  public:
-  /// Reads and checks the index as read_dataset_index() does.
+  /// Checks the .idx against itself and the length of the .bin: the sequences must fill the .bin
+  /// without gaps, so that it is one stream of tokens. Throws Error{data} naming the file and the
+  /// rule.
   explicit DatasetDocuments(const std::string& path);
   const DatasetIndex& index() const { return index_; }
   /// Throws Error{data} if the .idx has become shorter.
@@ -49,11 +66,22 @@ class DatasetDocuments {
   std::int64_t begin(std::int64_t i) const;
 
  private:
-  std::int64_t number_at(std::int64_t byte) const;
+  DatasetDocuments(const std::string& path, std::uint64_t bin_bytes);
+  void read_head();
+  void check_sequences(std::uint64_t bin_bytes);
+  void check_documents() const;
+  Error refusal(const std::string& why) const;
 
-  DatasetIndex index_;
+  template <typename Number>
+  Number at(std::uint64_t byte) const;
+  std::int64_t length(std::int64_t sequence) const;  ///< in tokens
+  std::int64_t offset(std::int64_t sequence) const;  ///< in the .bin
+  /// The sequence at which a document begins; the number of sequences for the one after the last.
+  std::int64_t boundary(std::int64_t i) const;
+
   InputFile file_;
   MappedFile mapped_;
+  DatasetIndex index_;
 };
 
 /// Turns files into a Megatron dataset <prefix>.bin and <prefix>.idx (16-bit ids for a vocabulary

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 #include <sys/stat.h>
 
-#include <array>
 #include <cstring>
 #include <optional>
 #include <span>
@@ -25,44 +24,27 @@
 namespace troupe::stages {
 namespace {
 
-constexpr std::array<char, 8> kMagic = {'T', 'R', 'O', 'U', 'P', 'E', 'T', 'K'};
-constexpr std::uint32_t kVersion = 5;
 /// Version of the rules that give a text its ids; part of the key.
 constexpr int kKeyVersion = 5;
 
-/// The last bytes of a cache file, after the ids, the documents' ends, the masked spans and the
-/// key.
-struct TrailerBytes {
-  std::uint64_t ids_sum = 0;     ///< XXH64 of the ids
-  std::uint64_t bounds_sum = 0;  ///< XXH64 of the documents' ends and the masked spans
-  std::uint64_t num_tokens = 0;
-  std::uint64_t num_documents = 0;
-  std::uint64_t num_masked = 0;
-  std::uint64_t key_bytes = 0;
-  std::uint32_t width = 0;
-  std::uint32_t version = kVersion;
-  std::uint64_t sum = 0;  ///< XXH64 of the key and the fields above
-  std::array<char, 8> magic = kMagic;
-};
-static_assert(sizeof(TrailerBytes) == 72);
-
-std::uint64_t sum_of(const TrailerBytes& trailer, std::string_view key) {
+std::uint64_t sum_of(const TokenCacheTrailer& trailer, std::string_view key) {
   Xxh64 sum;
   sum.update(std::as_bytes(std::span(key)));
-  sum.update(std::as_bytes(std::span(&trailer, 1)).first(offsetof(TrailerBytes, sum)));
+  sum.update(std::as_bytes(std::span(&trailer, 1)).first(offsetof(TokenCacheTrailer, sum)));
   return sum.digest();
 }
 
 /// Whether ids, documents, spans and key are `body` bytes long. Divisions come first, because the
 /// products could overflow.
-bool fits(const TrailerBytes& trailer, std::uint64_t body) {
+bool fits(const TokenCacheTrailer& trailer, std::uint64_t body) {
   if (trailer.key_bytes > body) return false;
   std::uint64_t rest = body - trailer.key_bytes;
   if (trailer.num_documents > rest / sizeof(std::int64_t)) return false;
   rest -= trailer.num_documents * sizeof(std::int64_t);
   if (trailer.num_masked > rest / sizeof(TokenSpan)) return false;
   rest -= trailer.num_masked * sizeof(TokenSpan);
-  return rest % trailer.width == 0 && rest / trailer.width == trailer.num_tokens;
+  const std::size_t width = bytes_of(trailer.width);
+  return rest % width == 0 && rest / width == trailer.num_tokens;
 }
 
 /// A line that changes whenever the file's content may have. Size and time of the last write are
@@ -105,9 +87,7 @@ std::uint64_t sum_of(std::span<const std::int64_t> ends, std::span<const TokenSp
 /// another program may have changed since.
 bool is_intact(const std::filesystem::path& cache, const TokenCacheTrailer& trailer) {
   const MappedFile file = MappedFile::open(cache);
-  const auto ids = static_cast<std::size_t>(trailer.num_tokens) * bytes_of(trailer.width);
-  const auto bounds = static_cast<std::size_t>(trailer.num_documents) * sizeof(std::int64_t) +
-                      static_cast<std::size_t>(trailer.num_masked) * sizeof(TokenSpan);
+  const std::uint64_t ids = trailer.ids_bytes(), bounds = trailer.bounds_bytes();
   return file.bytes().size() >= ids + bounds && xxh64(file.bytes().first(ids)) == trailer.ids_sum &&
          xxh64(file.bytes().subspan(ids, bounds)) == trailer.bounds_sum;
 }
@@ -115,8 +95,9 @@ bool is_intact(const std::filesystem::path& cache, const TokenCacheTrailer& trai
 bool holds(const std::filesystem::path& cache, const std::string& key) {
   if (!file_exists(cache)) return false;
   try {
-    const TokenCacheTrailer trailer = read_token_cache_trailer(cache);
-    return trailer.key == key && is_intact(cache, trailer);
+    std::string found;
+    const TokenCacheTrailer trailer = read_token_cache_trailer(cache, &found);
+    return found == key && is_intact(cache, trailer);
   } catch (const Error&) {
     return false;  // torn or foreign: it is written anew
   }
@@ -156,13 +137,13 @@ void write_cache(const TokenSource& source, const std::string& key,
   if (key_of(source) != key)
     throw Error(ErrorKind::data, fmt::format("a data file changed while it was read, one of {}",
                                              fmt::join(source.files, ", ")));
-  TrailerBytes trailer{.ids_sum = tokens.sum(),
-                       .bounds_sum = sum_of(documents, masked),
-                       .num_tokens = static_cast<std::uint64_t>(tokens.num_tokens()),
-                       .num_documents = documents.size(),
-                       .num_masked = masked.size(),
-                       .key_bytes = key.size(),
-                       .width = static_cast<std::uint32_t>(width)};
+  TokenCacheTrailer trailer{.ids_sum = tokens.sum(),
+                            .bounds_sum = sum_of(documents, masked),
+                            .num_tokens = static_cast<std::uint64_t>(tokens.num_tokens()),
+                            .num_documents = documents.size(),
+                            .num_masked = masked.size(),
+                            .key_bytes = key.size(),
+                            .width = width};
   cache.file().write(std::as_bytes(std::span(documents)));
   cache.file().write(std::as_bytes(std::span(masked)));
   trailer.sum = sum_of(trailer, key);
@@ -194,7 +175,7 @@ std::string prepare_tokens(const TokenSource& source, const std::string& cache_d
           ErrorKind::data,
           fmt::format("{}: a .bin/.idx dataset must be the only data file, but {} are given", file,
                       source.files.size()));
-    read_dataset_index(file);
+    const DatasetDocuments checked(file);
     return file;
   }
   const std::string key = key_of(source);
@@ -206,37 +187,33 @@ std::string prepare_tokens(const TokenSource& source, const std::string& cache_d
   return cache.string();
 }
 
-TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path) {
+TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path, std::string* key) {
   const auto refuse = [&path](const std::string& why) {
     return Error(ErrorKind::data, fmt::format("{}: not a token file: {}", path.string(), why));
   };
   const InputFile file = InputFile::open(path);
-  TrailerBytes trailer;
+  TokenCacheTrailer trailer;
   if (file.size() < sizeof trailer)
     throw refuse(fmt::format("{} bytes, a trailer alone has {}", file.size(), sizeof trailer));
   const std::uint64_t body = file.size() - sizeof trailer;
   file.read(body, std::as_writable_bytes(std::span(&trailer, 1)));
-  if (trailer.magic != kMagic) throw refuse("it does not end in TROUPETK");
-  if (trailer.version != kVersion)
-    throw refuse(fmt::format("version {}, expected {}", trailer.version, kVersion));
-  if (trailer.width != 1 && trailer.width != 2 && trailer.width != 4)
-    throw refuse(fmt::format("{} bytes per token, expected 1, 2 or 4", trailer.width));
+  if (trailer.magic != kTokenCacheMagic) throw refuse("it does not end in TROUPETK");
+  if (trailer.version != kTokenCacheVersion)
+    throw refuse(fmt::format("version {}, expected {}", trailer.version, kTokenCacheVersion));
+  const std::size_t width = bytes_of(trailer.width);
+  if (width != 1 && width != 2 && width != 4)
+    throw refuse(fmt::format("{} bytes per token, expected 1, 2 or 4", width));
   if (!fits(trailer, body))
     throw refuse(
         fmt::format("{} tokens of {} bytes, {} documents, {} spans and a key of {} bytes do not "
                     "make its {} bytes",
-                    trailer.num_tokens, trailer.width, trailer.num_documents, trailer.num_masked,
+                    trailer.num_tokens, width, trailer.num_documents, trailer.num_masked,
                     trailer.key_bytes, file.size()));
-  std::string key(trailer.key_bytes, '\0');
-  file.read(body - trailer.key_bytes, std::as_writable_bytes(std::span(key)));
-  if (sum_of(trailer, key) != trailer.sum) throw refuse("the checksum of its trailer is wrong");
-  return {.width = TokenWidth{trailer.width},
-          .num_tokens = static_cast<std::int64_t>(trailer.num_tokens),
-          .num_documents = static_cast<std::int64_t>(trailer.num_documents),
-          .num_masked = static_cast<std::int64_t>(trailer.num_masked),
-          .ids_sum = trailer.ids_sum,
-          .bounds_sum = trailer.bounds_sum,
-          .key = std::move(key)};
+  std::string found(trailer.key_bytes, '\0');
+  file.read(body - trailer.key_bytes, std::as_writable_bytes(std::span(found)));
+  if (sum_of(trailer, found) != trailer.sum) throw refuse("the checksum of its trailer is wrong");
+  if (key) *key = std::move(found);
+  return trailer;
 }
 
 }  // namespace troupe::stages

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -7,7 +8,6 @@
 
 #include "stages/corpus/text/corpus_encoder.h"
 #include "stages/corpus/text/documents.h"
-#include "stages/corpus/text/loss_on.h"
 #include "stages/corpus/text/token_width.h"
 
 namespace troupe::stages {
@@ -32,19 +32,34 @@ struct TokenSource {
 std::string prepare_tokens(const TokenSource& source, const std::string& cache_dir,
                            const EncodeOptions& options = {});
 
-/// What the end of a token cache file says (stages/corpus/README.md gives the bytes). The ids begin
-/// at byte 0; the end of each document follows them, and then begin and end of each masked span.
+inline constexpr std::array<char, 8> kTokenCacheMagic{'T', 'R', 'O', 'U', 'P', 'E', 'T', 'K'};
+inline constexpr std::uint32_t kTokenCacheVersion = 5;
+
+/// The last bytes of a token cache file (stages/corpus/README.md). The ids begin at byte 0; the end
+/// of each document follows them, then begin and end of each masked span, and the key.
 struct TokenCacheTrailer {
-  TokenWidth width = TokenWidth::u8;
-  std::int64_t num_tokens = 0;
-  std::int64_t num_documents = 0;
-  std::int64_t num_masked = 0;
   std::uint64_t ids_sum = 0;     ///< XXH64 of the ids
   std::uint64_t bounds_sum = 0;  ///< XXH64 of the documents' ends and the masked spans
-  std::string key;               ///< the source in words
-};
+  std::uint64_t num_tokens = 0;
+  std::uint64_t num_documents = 0;
+  std::uint64_t num_masked = 0;
+  std::uint64_t key_bytes = 0;
+  TokenWidth width = TokenWidth::u8;
+  std::uint32_t version = kTokenCacheVersion;
+  std::uint64_t sum = 0;  ///< XXH64 of the key and the fields above
+  std::array<char, 8> magic = kTokenCacheMagic;
 
-/// Reads the trailer and checks it against the file's length. Throws Error{data} naming the file.
-TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path);
+  std::uint64_t ids_bytes() const { return num_tokens * bytes_of(width); }
+  /// Bytes of the documents' ends and the masked spans.
+  std::uint64_t bounds_bytes() const {
+    return (num_documents + 2 * num_masked) * sizeof(std::int64_t);
+  }
+};
+static_assert(sizeof(TokenCacheTrailer) == 72);
+
+/// Reads the trailer and checks it against the file's length and the key before it, which is the
+/// source in words. Throws Error{data} naming the file.
+TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path,
+                                           std::string* key = nullptr);
 
 }  // namespace troupe::stages

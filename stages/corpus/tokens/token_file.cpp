@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
+#include <ranges>
 #include <utility>
 
 #include "stages/corpus/text/indexed_dataset.h"
@@ -76,12 +78,12 @@ class StoredTokens : public TokenFile {
 class CachedTokens final : public StoredTokens {
  public:
   CachedTokens(const std::string& path, std::string name, const TokenCacheTrailer& trailer)
-      : StoredTokens(path, std::move(name), trailer.width, trailer.num_tokens),
+      : StoredTokens(path, std::move(name), trailer.width,
+                     static_cast<std::int64_t>(trailer.num_tokens)),
         mapped_(MappedFile::map(file())),
-        num_documents_(trailer.num_documents),
-        num_masked_(trailer.num_masked) {
-    const auto numbers = static_cast<std::size_t>(num_documents_ + 2 * num_masked_);
-    if (mapped_.bytes().size() - ids_bytes() < numbers * sizeof(std::int64_t))
+        num_documents_(static_cast<std::int64_t>(trailer.num_documents)),
+        num_masked_(static_cast<std::int64_t>(trailer.num_masked)) {
+    if (mapped_.bytes().size() - ids_bytes() < trailer.bounds_bytes())
       throw Error(ErrorKind::data, path + ": changed while it was opened");
     const auto refuse = [&path](const char* why) {
       throw Error(ErrorKind::data, path + ": not a token file: " + why);
@@ -155,6 +157,18 @@ std::unique_ptr<TokenFile> TokenFile::open(const std::string& path, const std::s
   if (is_indexed_dataset(path))
     return std::make_unique<DatasetTokens>(path, name, DatasetDocuments(path));
   return std::make_unique<CachedTokens>(path, name, read_token_cache_trailer(path));
+}
+
+std::int64_t first_masked_after(const TokenFile& tokens, std::int64_t token) {
+  const auto spans = std::views::iota(std::int64_t{0}, tokens.num_masked());
+  const auto ends_behind = [&](std::int64_t i) { return tokens.masked(i).end > token; };
+  return *std::ranges::partition_point(spans, std::not_fn(ends_behind));
+}
+
+std::int64_t count_masked(const TokenFile& tokens, const TokenSpan& span) {
+  std::int64_t count = 0;
+  for_each_masked(tokens, span, [&](const TokenSpan& part) { count += part.end - part.begin; });
+  return count;
 }
 
 }  // namespace troupe::stages

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "stages/corpus/text/documents.h"
-#include "stages/corpus/text/loss_on.h"
 #include "stages/files/hugging_face/side_files.h"
 #include "stages/model/model_config.h"
 #include "stages/model/sharding.h"

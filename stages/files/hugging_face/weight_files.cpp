@@ -59,11 +59,11 @@ void check_index(const fs::path& path, WeightMap expected,
 
 /// What the directory holds instead of safetensors, for a message.
 std::string other_weights(const fs::path& dir) {
-  constexpr std::array<std::string_view, 7> kEndings{".bin", ".pt",   ".pth",    ".ckpt",
-                                                     ".h5",  ".gguf", ".msgpack"};
+  constexpr std::array<std::string_view, 7> kWeightEndings{".bin", ".pt",   ".pth",    ".ckpt",
+                                                           ".h5",  ".gguf", ".msgpack"};
   std::error_code code;
   for (fs::directory_iterator entry(dir, code), end; !code && entry != end; entry.increment(code))
-    for (const std::string_view ending : kEndings)
+    for (const std::string_view ending : kWeightEndings)
       if (entry->path().extension() == ending)
         return fmt::format("; {} is another format: save the model as safetensors",
                            entry->path().filename().string());
