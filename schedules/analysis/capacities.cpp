@@ -14,45 +14,45 @@ struct Held {
   void give() { --now; }
 };
 
+/// What one chunk holds of each kind of buffer.
+struct ChunkHeld {
+  Held live, inputs, deferred, gradients;
+  bool goes_back = false;
+};
+
 /// Capacities that follow from the plan's order alone, with one spare slot for each edge.
 std::vector<ChunkCapacity> held_at_once(const Plan& plan) {
-  std::vector<Held> live(plan.num_chunks());
-  std::vector<Held> inputs(plan.num_chunks());
-  std::vector<Held> deferred(plan.num_chunks());
-  std::vector<Held> gradients(plan.num_chunks());
-  std::vector<char> goes_back(plan.num_chunks(), 0);
+  std::vector<ChunkHeld> chunks(plan.num_chunks());
   for (const std::vector<Action>& order : plan.actions) {
     for (const Action& action : order) {
-      const int chunk = action.chunk;
+      ChunkHeld& chunk = chunks[action.chunk];
       if (action.op == Op::F) {
-        live[chunk].take();
-        inputs[chunk].take();
+        chunk.live.take();
+        chunk.inputs.take();
       }
-      if (action.op == Op::I) deferred[chunk].take();
+      if (action.op == Op::I) chunk.deferred.take();
       if (action.op == Op::I || action.op == Op::B) {
-        gradients[chunk].take();
-        inputs[chunk].give();
+        chunk.gradients.take();
+        chunk.inputs.give();
       }
-      if (action.op == Op::W) deferred[chunk].give();
+      if (action.op == Op::W) chunk.deferred.give();
       if (action.op == Op::W || action.op == Op::B) {
-        gradients[chunk].give();
-        live[chunk].give();
+        chunk.gradients.give();
+        chunk.live.give();
       }
-      if (action.op != Op::F) goes_back[chunk] = 1;
+      if (action.op != Op::F) chunk.goes_back = true;
     }
   }
-  std::vector<ChunkCapacity> out(plan.num_chunks());
+  std::vector<ChunkCapacity> out;
   const auto slots = [&](int held) {
     return std::min(std::max(held, 1) + 1, plan.microbatches_per_copy());
   };
-  for (int chunk = 0; chunk < plan.num_chunks(); ++chunk) {
-    out[chunk].live = goes_back[chunk] ? live[chunk].most : 0;
-    out[chunk].deferred = deferred[chunk].most;
-    if (!plan.is_first(chunk))
-      out[chunk].forward_slots = slots(goes_back[chunk] ? inputs[chunk].most : 0);
-    if (!plan.is_last(chunk) && goes_back[chunk]) {
-      out[chunk].backward_slots = slots(gradients[chunk].most);
-    }
+  for (int i = 0; i < plan.num_chunks(); ++i) {
+    const auto& [live, inputs, deferred, gradients, goes_back] = chunks[i];
+    out.push_back({.live = goes_back ? live.most : 0,
+                   .deferred = deferred.most,
+                   .forward_slots = plan.is_first(i) ? 0 : slots(goes_back ? inputs.most : 0),
+                   .backward_slots = plan.is_last(i) || !goes_back ? 0 : slots(gradients.most)});
   }
   return out;
 }

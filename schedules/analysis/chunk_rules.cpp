@@ -1,8 +1,7 @@
-#include "schedules/analysis/chunk_rules.h"
-
 #include <algorithm>
 
-#include "schedules/analysis/mark.h"
+#include "schedules/analysis/rules.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::schedules {
 namespace {
@@ -49,9 +48,9 @@ class ChunkCheck {
   Violation wrong(const char* rule, int index, std::string message) const {
     return violation(plan_, rule, rank_, index, std::move(message));
   }
-  Violation missing(const char* rule, std::string what) const {
+  Violation missing(const char* rule, const std::string& what) const {
     return wrong(rule, static_cast<int>(plan_.actions[rank_].size()),
-                 "rank " + std::to_string(rank_) + " lacks " + std::move(what));
+                 concat("rank ", rank_, " lacks ", what));
   }
   /// The text of an action of the chunk's i-th microbatch.
   std::string written(Op op, int i) const { return to_string({chunk_, op, first_ + i}); }
@@ -61,9 +60,8 @@ class ChunkCheck {
   std::optional<Violation> place(int index) {
     const Action& action = plan_.actions[rank_][index];
     if (purpose_ == Purpose::forward_only && action.op != Op::F) {
-      return wrong(
-          "SCHED-4", index,
-          name(plan_, rank_, index) + " has no place in a plan that " + "only runs forward");
+      return wrong("SCHED-4", index,
+                   name(plan_, rank_, index) + " has no place in a plan that only runs forward");
     }
     const int i = action.microbatch - first_;
     if (i >= static_cast<int>(places_.size())) return {};
@@ -108,10 +106,10 @@ class ChunkCheck {
       const Action& action = plan_.actions[rank_][index];
       if (action.op != Op::B && action.op != Op::W) continue;
       if (action.microbatch != due) {
-        return wrong("SCHED-6", index,
-                     name(plan_, rank_, index) +
-                         " comes before the weight-gradient of microbatch " + std::to_string(due) +
-                         " (in_order() puts them in order)");
+        return wrong(
+            "SCHED-6", index,
+            concat(name(plan_, rank_, index), " comes before the weight-gradient of microbatch ",
+                   due, " (in_order() puts them in order)"));
       }
       ++due;
     }

@@ -19,6 +19,16 @@ struct Field {
   std::vector<double> values = {};
 };
 
+/// Names of costs that are the same for all stages.
+constexpr std::array<std::string_view, 5> kSingle = {"hop", "link", "optimizer", "units", "ahead"};
+
+std::vector<Field> all_fields() {
+  std::vector<Field> fields;
+  StageCosts().for_each([&](std::string_view name, const auto&) { fields.push_back({name}); });
+  for (const std::string_view name : kSingle) fields.push_back({name});
+  return fields;
+}
+
 /// Takes the text up to `separator` from the front of `text`.
 std::string_view take(std::string_view& text, char separator) {
   const std::size_t end = std::min(text.find(separator), text.size());
@@ -46,17 +56,17 @@ class CostReader {
       const std::string_view name = take(values, '=');
       const auto field = std::ranges::find(fields_, name, &Field::name);
       if (field == fields_.end()) {
-        return "'" + std::string(name) +
-               "' is no cost; costs are F, I, W, B, cF, cI, cW, cB, gF, gB, units, ahead, pair, "
-               "hop, link and optimizer, as in F=1,I=1,W=1,hop=0";
+        return concat("'", name,
+                      "' is no cost; costs are F, I, W, B, cF, cI, cW, cB, gF, gB, units, ahead, "
+                      "pair, hop, link and optimizer, as in F=1,I=1,W=1,hop=0");
       }
-      if (!field->values.empty()) return std::string(name) + " is given twice";
+      if (!field->values.empty()) return concat(name, " is given twice");
       const std::string wrong = read_values(*field, values);
       if (!wrong.empty()) return wrong;
     }
     for (const std::string_view name : {"F", "I", "W"}) {
       if (values(name).empty()) {
-        return std::string(name) + " is missing; give F, I and W, as in F=1,I=1,W=1,hop=0";
+        return concat(name, " is missing; give F, I and W, as in F=1,I=1,W=1,hop=0");
       }
     }
     return {};
@@ -81,9 +91,8 @@ class CostReader {
           std::from_chars(number.data(), number.data() + number.size(), value);
       if (error != std::errc() || end != number.data() + number.size() || !(value >= 0) ||
           std::isinf(value)) {
-        return std::string(field.name) + "=" + std::string(number) +
-               " is no duration; give a number of at least 0, as in " + std::string(field.name) +
-               "=1.5";
+        return concat(field.name, "=", number,
+                      " is no duration; give a number of at least 0, as in ", field.name, "=1.5");
       }
       field.values.push_back(value);
       decimals_ = std::max(decimals_, decimals(number));
@@ -92,57 +101,41 @@ class CostReader {
     return {};
   }
 
-  std::array<Field, 16> fields_ = {Field{"F"},    Field{"I"},   Field{"W"},     Field{"B"},
-                                   Field{"cF"},   Field{"cI"},  Field{"cW"},    Field{"cB"},
-                                   Field{"gF"},   Field{"gB"},  Field{"units"}, Field{"ahead"},
-                                   Field{"pair"}, Field{"hop"}, Field{"link"},  Field{"optimizer"}};
+  std::vector<Field> fields_ = all_fields();
   int decimals_ = 0;
   double most_ = 0;
 };
 
-/// The costs that may differ by stage.
-constexpr std::array<std::string_view, 11> kByStage = {"F",  "I",  "W",  "B",  "cF",  "cI",
-                                                       "cW", "cB", "gF", "gB", "pair"};
-constexpr std::array<std::string_view, 5> kSingle = {"hop", "link", "optimizer", "units", "ahead"};
 constexpr int kMostParts = 10'000;  // of a chunk
 
 /// The costs of each stage, as many as the longest list has.
 class StageList {
  public:
   StageList(const CostReader& reader, double units) : reader_(reader), units_(units) {
-    for (const std::string_view name : kByStage) {
-      size_ = std::max(size_, reader.values(name).size());
-    }
+    StageCosts().for_each([this](std::string_view name, const auto&) {
+      size_ = std::max(size_, reader_.values(name).size());
+    });
   }
 
   /// Returns an empty text, or why the lists do not fit together.
   std::string check() const {
-    for (const std::string_view name : kByStage) {
+    std::string wrong;
+    StageCosts().for_each([&](std::string_view name, const auto&) {
       const std::size_t size = reader_.values(name).size();
-      if (size > 1 && size != size_) {
-        return std::string(name) + " has " + counted(static_cast<std::int64_t>(size), "stage") +
-               ", but another cost has " + std::to_string(size_) +
-               "; give one value for all stages, or one for each";
-      }
-    }
-    return {};
+      if (size <= 1 || size == size_ || !wrong.empty()) return;
+      wrong = concat(name, " has ", counted(static_cast<std::int64_t>(size), "stage"),
+                     ", but another cost has ", size_,
+                     "; give one value for all stages, or one for each");
+    });
+    return wrong;
   }
 
   std::vector<StageCosts> stages() const {
-    std::vector<StageCosts> out;
-    for (std::size_t stage = 0; stage < size_; ++stage) {
-      out.push_back({.forward = *at("F", stage),
-                     .input_gradient = *at("I", stage),
-                     .weight_gradient = *at("W", stage),
-                     .backward = at("B", stage),
-                     .pair = at("pair", stage),
-                     .collectives = {.forward = at("cF", stage).value_or(0),
-                                     .input_gradient = at("cI", stage).value_or(0),
-                                     .weight_gradient = at("cW", stage).value_or(0),
-                                     .backward = at("cB", stage)},
-                     .gathers = {.forward = at("gF", stage).value_or(0),
-                                 .backward = at("gB", stage).value_or(0)}});
-    }
+    std::vector<StageCosts> out(size_);
+    for (std::size_t stage = 0; stage < size_; ++stage)
+      out[stage].for_each([&](std::string_view name, auto& cost) {
+        if (const std::optional<double> given = at(name, stage)) cost = *given;
+      });
     return out;
   }
   double single(std::string_view name) const { return at(name, 0).value_or(0); }
@@ -168,8 +161,7 @@ std::variant<WholeCosts, std::string> parse_costs(std::string_view text, int chu
   if (!wrong.empty()) return wrong;
   for (const std::string_view name : kSingle) {
     if (reader.values(name).size() > 1) {
-      return std::string(name) + " has one value for all stages, not " +
-             std::to_string(reader.values(name).size());
+      return concat(name, " has one value for all stages, not ", reader.values(name).size());
     }
   }
   Gathering gathering;
@@ -178,8 +170,7 @@ std::variant<WholeCosts, std::string> parse_costs(std::string_view text, int chu
     if (reader.values(name).empty()) continue;
     const double value = reader.values(name).front();
     if (value != std::floor(value) || value < least || value > kMostParts) {
-      return std::string(name) + " is a whole number from " + std::to_string(least) + " to " +
-             std::to_string(kMostParts);
+      return concat(name, " is a whole number from ", least, " to ", kMostParts);
     }
     *number = static_cast<int>(value);
   }

@@ -1,25 +1,19 @@
 #include "schedules/analysis/costs.h"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace troupe::schedules {
 namespace {
 
-StageCosts divided(const StageCosts& whole, double parts) {
-  const auto part = [&](const std::optional<double>& cost) {
-    return cost ? std::optional(*cost / parts) : std::nullopt;
-  };
-  return {.forward = whole.forward / parts,
-          .input_gradient = whole.input_gradient / parts,
-          .weight_gradient = whole.weight_gradient / parts,
-          .backward = part(whole.backward),
-          .pair = part(whole.pair),
-          .collectives = {.forward = whole.collectives.forward / parts,
-                          .input_gradient = whole.collectives.input_gradient / parts,
-                          .weight_gradient = whole.collectives.weight_gradient / parts,
-                          .backward = part(whole.collectives.backward)},
-          .gathers = {.forward = whole.gathers.forward / parts,
-                      .backward = whole.gathers.backward / parts}};
+StageCosts divided(StageCosts costs, double parts) {
+  costs.for_each([parts](std::string_view, auto& cost) {
+    if constexpr (std::is_same_v<decltype(cost), double&>)
+      cost /= parts;
+    else if (cost)
+      *cost /= parts;
+  });
+  return costs;
 }
 
 /// The part of costs that an action has.

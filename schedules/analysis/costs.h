@@ -50,6 +50,23 @@ struct StageCosts {
   std::optional<double> pair = {};
   CollectiveCosts collectives = {};  ///< in addition to the durations above
   GatherCosts gathers = {};          ///< beside the durations above, as far as they can
+
+  /// Calls use(name, cost) for every one, each a double or an optional one, with its name in
+  /// parse_costs().
+  template <typename Use>
+  void for_each(const Use& use) {
+    use("F", forward);
+    use("I", input_gradient);
+    use("W", weight_gradient);
+    use("B", backward);
+    use("cF", collectives.forward);
+    use("cI", collectives.input_gradient);
+    use("cW", collectives.weight_gradient);
+    use("cB", collectives.backward);
+    use("gF", gathers.forward);
+    use("gB", gathers.backward);
+    use("pair", pair);
+  }
 };
 
 /// Whether a rank computes while its results travel.

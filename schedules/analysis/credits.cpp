@@ -33,11 +33,7 @@ CreditRun::CreditRun(const Plan& plan, std::vector<ChunkCapacity> capacities)
 }
 
 bool CreditRun::advance() {
-  progress(plan_, *this, done_);
-  for (int rank = 0; rank < plan_.num_ranks(); ++rank) {
-    if (done_[rank] < plan_.actions[rank].size()) return false;
-  }
-  return true;
+  return progress(plan_, *this, done_);
 }
 
 bool CreditRun::add_slots() {

@@ -1,10 +1,9 @@
-#include "schedules/analysis/deadlock.h"
-
 #include <algorithm>
 
 #include "schedules/analysis/credits.h"
-#include "schedules/analysis/mark.h"
 #include "schedules/analysis/progress.h"
+#include "schedules/analysis/rules.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::schedules {
 namespace {
@@ -18,9 +17,8 @@ struct Wait {
 Wait wait_of(const Plan& plan, const Action& action) {
   const auto message = [&](const char* kind, int chunk) {
     const int from = plan.rank_of_chunk[chunk];
-    return Wait{.what = "the " + std::string(kind) + " of microbatch " +
-                        std::to_string(action.microbatch) + " from chunk " + std::to_string(chunk) +
-                        " on rank " + std::to_string(from),
+    return Wait{.what = concat("the ", kind, " of microbatch ", action.microbatch, " from chunk ",
+                               chunk, " on rank ", from),
                 .from = from};
   };
   if (action.op == Op::F) return message("activation", action.chunk - 1);
@@ -38,7 +36,7 @@ class PairRun {
 
   /// The first pair that never starts; none if the plan comes to its end.
   std::optional<Violation> first_stopped() {
-    progress(plan_, *this, done_);
+    if (progress(plan_, *this, done_)) return {};
     for (int rank = 0; rank < plan_.num_ranks(); ++rank) {
       const std::vector<Action>& order = plan_.actions[rank];
       if (done_[rank] == order.size() || !order[done_[rank]].overlaps_next) continue;
@@ -108,7 +106,7 @@ std::optional<Violation> check_end(const Plan& plan) {
     out.grid += mark(plan, path[i], index);
   }
   if (path.size() > kShown) {
-    out.message += "; and so on around a circle of " + std::to_string(path.size()) + " ranks";
+    out.message += concat("; and so on around a circle of ", path.size(), " ranks");
   }
   return out;
 }

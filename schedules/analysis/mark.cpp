@@ -1,6 +1,7 @@
-#include "schedules/analysis/mark.h"
-
 #include <algorithm>
+
+#include "schedules/analysis/rules.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::schedules {
 
@@ -10,7 +11,7 @@ std::string mark(const Plan& plan, int rank, int index) {
   const int size = static_cast<int>(order.size());
   const int first = std::max(index - kAround, 0);
   const int last = std::min(index + kAround, std::max(index, size - 1));
-  std::string line = "rank " + std::to_string(rank) + "  " + (first > 0 ? "... " : "");
+  std::string line = concat("rank ", rank, "  ", first > 0 ? "... " : "");
   std::string marks;
   for (int i = first; i <= last; ++i) {
     const std::string cell = i < size ? to_string(order[i]) : "(end)";
@@ -23,7 +24,7 @@ std::string mark(const Plan& plan, int rank, int index) {
 }
 
 std::string name(const Plan& plan, int rank, int index) {
-  return to_string(plan.actions[rank][index]) + " of rank " + std::to_string(rank);
+  return concat(to_string(plan.actions[rank][index]), " of rank ", rank);
 }
 
 Violation violation(const Plan& plan, std::string_view rule, int rank, int index,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "schedules/plan/plan.h"
@@ -11,9 +12,9 @@ namespace troupe::schedules {
 /// `rules.run(rank, action)` runs it. An action that is ready must stay ready until it runs, and
 /// running an action of a chunk may make ready only actions of its rank and of the chunks before
 /// and after it. Then the result is the same in whatever order ranks take their turns, and every
-/// action is examined a bounded number of times.
+/// action is examined a bounded number of times. Returns whether all have run.
 template <typename Rules>
-void progress(const Plan& plan, Rules& rules, std::vector<std::size_t>& done) {
+bool progress(const Plan& plan, Rules& rules, std::vector<std::size_t>& done) {
   std::vector<int> turns;
   std::vector<char> waits_for_turn(plan.num_ranks(), 0);
   const auto wake = [&](int rank) {
@@ -34,6 +35,8 @@ void progress(const Plan& plan, Rules& rules, std::vector<std::size_t>& done) {
       if (action.chunk + 1 < plan.num_chunks()) wake(plan.rank_of_chunk[action.chunk + 1]);
     }
   }
+  return std::ranges::equal(done, plan.actions, {}, {},
+                            [](const std::vector<Action>& order) { return order.size(); });
 }
 
 }  // namespace troupe::schedules

@@ -211,10 +211,7 @@ class Clocks {
 std::optional<Simulation> simulate(const Plan& plan, const Costs& costs) {
   Clocks clocks(plan, costs);
   std::vector<std::size_t> done(plan.num_ranks(), 0);
-  progress(plan, clocks, done);
-  for (int rank = 0; rank < plan.num_ranks(); ++rank) {
-    if (done[rank] < plan.actions[rank].size()) return {};
-  }
+  if (!progress(plan, clocks, done)) return {};
   return clocks.finish();
 }
 

@@ -1,8 +1,6 @@
 #include "schedules/analysis/validate.h"
 
-#include "schedules/analysis/chunk_rules.h"
-#include "schedules/analysis/deadlock.h"
-#include "schedules/analysis/mark.h"
+#include "schedules/analysis/rules.h"
 #include "schedules/plan/counted.h"
 
 namespace troupe::schedules {
@@ -15,29 +13,28 @@ std::optional<Violation> check_shape(const Plan& plan) {
     return Violation{.rule = "SCHED-1", .rank = rank, .index = 0, .message = message, .grid = ""};
   };
   if (plan.num_ranks() < 1 || plan.num_chunks() < 1 || plan.num_microbatches < 1) {
-    return wrong(0, "a plan has at least one rank, chunk and microbatch, this one has " +
-                        std::to_string(plan.num_ranks()) + ", " +
-                        std::to_string(plan.num_chunks()) + " and " +
-                        std::to_string(plan.num_microbatches));
+    return wrong(0,
+                 concat("a plan has at least one rank, chunk and microbatch, this one has ",
+                        plan.num_ranks(), ", ", plan.num_chunks(), " and ", plan.num_microbatches));
   }
   if (plan.num_copies < 1 || plan.num_copies > 2 || plan.num_chunks() % plan.num_copies != 0 ||
       plan.num_microbatches % plan.num_copies != 0) {
-    return wrong(0, std::to_string(plan.num_copies) + " copies of the parameters cannot share " +
-                        counted(plan.num_chunks(), "chunk") + " and " +
-                        counted(plan.num_microbatches, "microbatch") +
-                        "; one copy, or two that share both evenly, can");
+    return wrong(0, concat(plan.num_copies, " copies of the parameters cannot share ",
+                           counted(plan.num_chunks(), "chunk"), " and ",
+                           counted(plan.num_microbatches, "microbatch"),
+                           "; one copy, or two that share both evenly, can"));
   }
   std::vector<char> has_chunk(plan.num_ranks(), 0);
   for (int chunk = 0; chunk < plan.num_chunks(); ++chunk) {
     const int rank = plan.rank_of_chunk[chunk];
     if (rank < 0 || rank >= plan.num_ranks()) {
-      return wrong(0, "chunk " + std::to_string(chunk) + " lies on rank " + std::to_string(rank) +
-                          ", but ranks are 0 to " + std::to_string(plan.num_ranks() - 1));
+      return wrong(0, concat("chunk ", chunk, " lies on rank ", rank, ", but ranks are 0 to ",
+                             plan.num_ranks() - 1));
     }
     has_chunk[rank] = 1;
   }
   for (int rank = 0; rank < plan.num_ranks(); ++rank) {
-    if (!has_chunk[rank]) return wrong(rank, "rank " + std::to_string(rank) + " holds no chunk");
+    if (!has_chunk[rank]) return wrong(rank, concat("rank ", rank, " holds no chunk"));
   }
   return {};
 }
@@ -71,9 +68,8 @@ std::optional<Violation> check_places(const Plan& plan) {
       }
       if (plan.rank_of_chunk[chunk] != rank) {
         return violation(plan, "SCHED-2", rank, index,
-                         name(plan, rank, index) + " belongs to rank " +
-                             std::to_string(plan.rank_of_chunk[chunk]) + ", which holds chunk " +
-                             std::to_string(chunk));
+                         concat(name(plan, rank, index), " belongs to rank ",
+                                plan.rank_of_chunk[chunk], ", which holds chunk ", chunk));
       }
       if (overlaps && !is_pair(order, index)) {
         return violation(plan, "SCHED-8", rank, index,

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "schedules/drawing/draw.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::schedules {
 namespace {
@@ -64,13 +65,13 @@ double slot_length(const Simulation& simulation) {
 std::string to_grid(const Plan& plan, const Simulation& simulation) {
   const double slot = slot_length(simulation);
   const int width = longest_label(plan);
-  const std::size_t title_width = ("rank " + std::to_string(plan.num_ranks() - 1)).size();
+  const std::size_t title_width = concat("rank ", plan.num_ranks() - 1).size();
   const auto column = [&](double time) { return static_cast<int>(std::lround(time / slot)); };
 
   std::string body;
   int columns = 0;
   for (int rank = 0; rank < plan.num_ranks(); ++rank) {
-    Row row(title("rank " + std::to_string(rank), title_width), width);
+    Row row(title(concat("rank ", rank), title_width), width);
     for (std::size_t i = 0; i < plan.actions[rank].size(); ++i) {
       const auto& [start, end] = simulation.times[rank][i];
       row.pad(".", column(start));

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "schedules/drawing/draw.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::schedules {
 namespace {
@@ -33,25 +33,17 @@ constexpr std::array kStyles = {
     Style{Op::F, "F forward", "#4e79a7"}, Style{Op::B, "B backward", "#59a14f"},
     Style{Op::I, "I input gradient", "#f28e2b"}, Style{Op::W, "W weight gradient", "#b07aa1"}};
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", value);
-  return text;
-}
-
 std::string attributes(double x, double y, double width, double height) {
-  return "x='" + number(x) + "' y='" + number(y) + "' width='" + number(width) + "' height='" +
-         number(height) + "'";
+  return concat("x='", x, "' y='", y, "' width='", width, "' height='", height, "'");
 }
 
 std::string text_at(double x, double y, const char* anchor, const std::string& text) {
-  return "<text x='" + number(x) + "' y='" + number(y) + "' text-anchor='" + anchor + "'>" + text +
-         "</text>\n";
+  return concat("<text x='", x, "' y='", y, "' text-anchor='", anchor, "'>", text, "</text>\n");
 }
 
 std::string swatch(double x, double y, const char* colour, double opacity) {
-  return "<rect " + attributes(x, y, kSwatch, kSwatch) + " fill='" + colour + "' fill-opacity='" +
-         number(opacity) + "'/>\n";
+  return concat("<rect ", attributes(x, y, kSwatch, kSwatch), " fill='", colour, "' fill-opacity='",
+                opacity, "'/>\n");
 }
 
 /// Distance from the left end of a text in the legend to what follows the text.
@@ -84,11 +76,11 @@ class Canvas {
     const std::string legend_text = legend();
     const double width = std::max(kLeft + slots_ * slot_width_ + 20, legend_width_);
     const double height = bottom() + 44;
-    std::string out = "<svg xmlns='http://www.w3.org/2000/svg' width='" + number(width) +
-                      "' height='" + number(height) + "' viewBox='0 0 " + number(width) + " " +
-                      number(height) + "' font-family='sans-serif' font-size='11'>\n" +
-                      "<rect width='100%' height='100%' fill='white'/>\n";
-    out += legend_text + axis();
+    std::string out = concat("<svg xmlns='http://www.w3.org/2000/svg' width='", width, "' height='",
+                             height, "' viewBox='0 0 ", width, " ", height,
+                             "' font-family='sans-serif' font-size='11'>\n"
+                             "<rect width='100%' height='100%' fill='white'/>\n",
+                             legend_text, axis());
     for (int rank = 0; rank < plan_.num_ranks(); ++rank) out += row(rank);
     return out + "</svg>\n";
   }
@@ -131,21 +123,21 @@ class Canvas {
     const double unit = axis_ == Axis::slots ? slot_ : 1;
     const double step = units_per_mark(slot_width_ / slot_ * unit);
     for (int mark = 0; mark * step * unit <= simulation_.wall * (1 + 1e-9); ++mark) {
-      const std::string at = number(x(mark * step * unit));
-      out += "<line x1='" + at + "' x2='" + at + "' y1='" + number(top() - 4) + "' y2='" +
-             number(bottom() + 4) + "' stroke='#dddddd'/>\n";
-      out += text_at(x(mark * step * unit), bottom() + 17, "middle", number(mark * step));
+      const double at = x(mark * step * unit);
+      out += concat("<line x1='", at, "' x2='", at, "' y1='", top() - 4, "' y2='", bottom() + 4,
+                    "' stroke='#dddddd'/>\n",
+                    text_at(at, bottom() + 17, "middle", concat(mark * step)));
     }
-    const std::string title = axis_ == Axis::slots ? "slots of " + number(slot_) : "time";
+    const std::string title = axis_ == Axis::slots ? concat("slots of ", slot_) : "time";
     return out + text_at(kLeft, bottom() + 34, "start",
-                         title + "; bubble rate " +
-                             number(std::round(simulation_.bubble_rate * 1e4) / 1e4));
+                         concat(title, "; bubble rate ",
+                                std::round(simulation_.bubble_rate * 1e4) / 1e4));
   }
 
   std::string row(int rank) const {
-    std::string out = text_at(kLeft - 8, y(rank) + 15, "end", "rank " + std::to_string(rank));
-    out += "<rect " + attributes(kLeft, y(rank), slots_ * slot_width_, kBox) + " fill='" +
-           kIdleColour + "'/>\n";
+    std::string out = concat(text_at(kLeft - 8, y(rank) + 15, "end", concat("rank ", rank)),
+                             "<rect ", attributes(kLeft, y(rank), slots_ * slot_width_, kBox),
+                             " fill='", kIdleColour, "'/>\n");
     for (std::size_t i = 0; i < plan_.actions[rank].size(); ++i) {
       const bool second = i > 0 && plan_.actions[rank][i - 1].overlaps_next;
       const Action& action = plan_.actions[rank][i];
@@ -160,17 +152,14 @@ class Canvas {
                   const Simulation::Span& span) const {
     const double width = x(span.end) - x(span.start);
     const double shade = opacity(action.chunk / plan_.num_ranks());
-    std::string out = "<g><title>" + to_string(action) + ", " + number(span.start) + " to " +
-                      number(span.end) + "</title><rect " +
-                      attributes(x(span.start), top, width, height) + " fill='" +
-                      colour_of(action.op) + "' fill-opacity='" + number(shade) +
-                      "' stroke='white' stroke-width='0.5'/>";
-    if (width >= kLabelled) {
-      out += "<text x='" + number(x(span.start) + width / 2) + "' y='" +
-             number(top + height / 2 + 4) + "' text-anchor='middle' fill='" +
-             (shade < kPale ? "black" : "white") + "'>" + std::to_string(action.microbatch) +
-             "</text>";
-    }
+    std::string out = concat("<g><title>", to_string(action), ", ", span.start, " to ", span.end,
+                             "</title><rect ", attributes(x(span.start), top, width, height),
+                             " fill='", colour_of(action.op), "' fill-opacity='", shade,
+                             "' stroke='white' stroke-width='0.5'/>");
+    if (width >= kLabelled)
+      out += concat("<text x='", x(span.start) + width / 2, "' y='", top + height / 2 + 4,
+                    "' text-anchor='middle' fill='", shade < kPale ? "black" : "white", "'>",
+                    action.microbatch, "</text>");
     return out + "</g>\n";
   }
 

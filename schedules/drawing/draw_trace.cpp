@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "schedules/drawing/draw.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::schedules {
 namespace {
@@ -15,28 +16,29 @@ std::string number(double value) {
 
 /// Names a track. A rank has two: actions, and the second parts of pairs.
 std::string thread_name(int track, const std::string& name) {
-  return R"({"name":"thread_name","ph":"M","pid":0,"tid":)" + std::to_string(track) +
-         R"(,"args":{"name":")" + name + "\"}}";
+  return concat(R"({"name":"thread_name","ph":"M","pid":0,"tid":)", track, R"(,"args":{"name":")",
+                name, "\"}}");
+}
+
+/// What takes time on a track; `arguments` are the members of an object.
+std::string event(const std::string& name, std::string_view category, int track, double start,
+                  double end, const std::string& arguments) {
+  return concat(R"({"name":")", name, R"(","cat":")", category, R"(","ph":"X","pid":0,"tid":)",
+                track, R"(,"ts":)", number(start * kMicrosecondsPerUnit), R"(,"dur":)",
+                number((end - start) * kMicrosecondsPerUnit), R"(,"args":{)", arguments, "}}");
 }
 
 std::string event(const Action& action, int track, const Simulation::Span& span) {
-  return R"({"name":")" + to_string(action) + R"(","cat":")" + static_cast<char>(action.op) +
-         R"(","ph":"X","pid":0,"tid":)" + std::to_string(track) + R"(,"ts":)" +
-         number(span.start * kMicrosecondsPerUnit) + R"(,"dur":)" +
-         number((span.end - span.start) * kMicrosecondsPerUnit) + R"(,"args":{"chunk":)" +
-         std::to_string(action.chunk) + R"(,"microbatch":)" + std::to_string(action.microbatch) +
-         "}}";
+  const char op = static_cast<char>(action.op);
+  return event(to_string(action), {&op, 1}, track, span.start, span.end,
+               concat(R"("chunk":)", action.chunk, R"(,"microbatch":)", action.microbatch));
 }
 
 /// A gather of a unit of a chunk's weights: "2F unit 0" is what forwards of chunk 2 read.
 std::string event(const Gather& gather, int track) {
-  const char op = gather.backward ? 'B' : 'F';
-  return R"({"name":")" + std::to_string(gather.chunk) + op + " unit " +
-         std::to_string(gather.unit) + R"(","cat":"gather","ph":"X","pid":0,"tid":)" +
-         std::to_string(track) + R"(,"ts":)" + number(gather.start * kMicrosecondsPerUnit) +
-         R"(,"dur":)" + number((gather.end - gather.start) * kMicrosecondsPerUnit) +
-         R"(,"args":{"chunk":)" + std::to_string(gather.chunk) + R"(,"unit":)" +
-         std::to_string(gather.unit) + "}}";
+  return event(concat(gather.chunk, gather.backward ? 'B' : 'F', " unit ", gather.unit), "gather",
+               track, gather.start, gather.end,
+               concat(R"("chunk":)", gather.chunk, R"(,"unit":)", gather.unit));
 }
 
 /// The tracks of gathers, after those of actions: for forwards, and for backwards.
@@ -48,8 +50,9 @@ void add_gathers(const Plan& plan, const Simulation& simulation, const Add& add)
       bool named = false;
       for (const Gather& gather : simulation.gathers[rank]) {
         if (gather.backward != backward) continue;
-        const std::string title = "rank " + std::to_string(rank) + ", gathers for ";
-        if (!named) add(thread_name(track, title + (backward ? "backwards" : "forwards")));
+        if (!named)
+          add(thread_name(
+              track, concat("rank ", rank, ", gathers for ", backward ? "backwards" : "forwards")));
         named = true;
         add(event(gather, track));
       }
@@ -63,7 +66,7 @@ std::string to_trace(const Plan& plan, const Simulation& simulation) {
   std::string out;
   const auto add = [&](const std::string& line) { out += (out.empty() ? "" : ",\n") + line; };
   for (int rank = 0; rank < plan.num_ranks(); ++rank) {
-    const std::string title = "rank " + std::to_string(rank);
+    const std::string title = concat("rank ", rank);
     add(thread_name(2 * rank, title));
     const std::vector<Action>& order = plan.actions[rank];
     bool second_track = false;

@@ -16,21 +16,6 @@ std::optional<int> take_number(std::string_view& text) {
   return number;
 }
 
-std::optional<Op> parse_op(char letter) {
-  switch (letter) {
-    case 'F':
-      return Op::F;
-    case 'B':
-      return Op::B;
-    case 'I':
-      return Op::I;
-    case 'W':
-      return Op::W;
-    default:
-      return {};
-  }
-}
-
 }  // namespace
 
 std::string to_string(const Action& action) {
@@ -41,11 +26,12 @@ std::string to_string(const Action& action) {
 std::optional<Action> parse_action(std::string_view text) {
   const std::optional<int> chunk = take_number(text);
   if (!chunk || text.empty()) return {};
-  const std::optional<Op> op = parse_op(text[0]);
+  const char op = text[0];
+  if (std::string_view("FBIW").find(op) == std::string_view::npos) return {};
   text.remove_prefix(1);
   const std::optional<int> microbatch = take_number(text);
-  if (!op || !microbatch || !text.empty()) return {};
-  return Action{.chunk = *chunk, .op = *op, .microbatch = *microbatch};
+  if (!microbatch || !text.empty()) return {};
+  return Action{.chunk = *chunk, .op = static_cast<Op>(op), .microbatch = *microbatch};
 }
 
 }  // namespace troupe::schedules

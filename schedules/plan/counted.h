@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace troupe::schedules {
 
@@ -11,6 +13,14 @@ namespace troupe::schedules {
 inline std::string counted(std::int64_t number, std::string_view noun) {
   const char* const ending = number == 1 ? "" : noun.ends_with("ch") ? "es" : "s";
   return std::to_string(number) + " " + std::string(noun) + ending;
+}
+
+/// The parts one after the other, numbers as a stream writes them.
+template <typename... Parts>
+std::string concat(const Parts&... parts) {
+  std::ostringstream text;
+  (text << ... << parts);
+  return std::move(text).str();
 }
 
 }  // namespace troupe::schedules

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "schedules/plan/counted.h"
 #include "schedules/plan/plan.h"
 
 namespace troupe::schedules {
@@ -68,11 +69,11 @@ class Reader {
     for (int chunk = 0; chunk < num_chunks_; ++chunk) {
       if (chunks_[chunk].rank < 0) {
         const Cell& blamed = chunks_[num_chunks_ - 1].first;
-        return PlanError{.line = blamed.line,
-                         .column = blamed.column,
-                         .message = "there is a chunk " + std::to_string(num_chunks_ - 1) +
-                                    ", but no action of chunk " + std::to_string(chunk) +
-                                    "; chunks count from 0 without a gap"};
+        return PlanError{
+            .line = blamed.line,
+            .column = blamed.column,
+            .message = concat("there is a chunk ", num_chunks_ - 1, ", but no action of chunk ",
+                              chunk, "; chunks count from 0 without a gap")};
       }
       plan.rank_of_chunk.push_back(chunks_[chunk].rank);
     }
@@ -105,15 +106,15 @@ class Reader {
     // Each chunk and each microbatch needs an action, so higher numbers leave gaps; refusing them
     // here keeps what is allocated below in proportion to the text.
     if (action.chunk >= num_actions_ || action.microbatch >= num_actions_) {
-      return to_string(action) + " has a number too high for a plan of " +
-             std::to_string(num_actions_) + " actions: chunks and microbatches count from 0";
+      return concat(to_string(action), " has a number too high for a plan of ", num_actions_,
+                    " actions: chunks and microbatches count from 0");
     }
     Seen& seen = chunks_[action.chunk];
     if (seen.rank < 0) seen = {.rank = rank, .first = cell, .lowest = action.microbatch};
     if (seen.rank != rank) {
-      return to_string(action) + " puts chunk " + std::to_string(action.chunk) + " on rank " +
-             std::to_string(rank) + ", but line " + std::to_string(seen.first.line) +
-             " has it on " + "rank " + std::to_string(seen.rank) + "; a chunk lives on one rank";
+      return concat(to_string(action), " puts chunk ", action.chunk, " on rank ", rank,
+                    ", but line ", seen.first.line, " has it on rank ", seen.rank,
+                    "; a chunk lives on one rank");
     }
     seen.lowest = std::min(seen.lowest, action.microbatch);
     seen.highest = std::max(seen.highest, action.microbatch);
