@@ -42,7 +42,11 @@ std::string check_chunks(std::string_view kind, const ScheduleShape& shape, int 
 /// The text "the nearest valid number of microbatches is 8", with the multiple of `unit` nearest to
 /// m.
 std::string nearest_microbatches(int m, int unit);
-/// Why a schedule of two pipelines cannot share an odd number of microbatches; empty if it is even.
-std::string check_even_microbatches(std::string_view kind, const ScheduleShape& shape);
+/// Why there are too few microbatches for a schedule that needs two for each stage; empty if there
+/// are enough.
+std::string check_two_per_stage(std::string_view kind, const ScheduleShape& shape);
+/// Why a shape is impossible for two copies whose pipelines run against each other; empty if it is
+/// not.
+std::string check_two_pipelines(std::string_view kind, const ScheduleShape& shape);
 
 }  // namespace troupe::schedules

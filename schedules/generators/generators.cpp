@@ -1,6 +1,8 @@
 #include "schedules/generators/generators.h"
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 #include "schedules/generators/families.h"
 #include "schedules/plan/counted.h"
@@ -35,10 +37,8 @@ std::span<const Generator> generators() {
 }
 
 const Generator* find_generator(std::string_view name) {
-  for (const Generator& generator : generators()) {
-    if (generator.name == name) return &generator;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(generators(), name, &Generator::name);
+  return found == generators().end() ? nullptr : &*found;
 }
 
 Plan looped(std::string_view kind, const ScheduleShape& shape) {
@@ -60,23 +60,15 @@ Plan waved(std::string_view kind, const ScheduleShape& shape) {
 }
 
 std::string check_shape(const ScheduleShape& shape) {
-  struct Field {
-    const char* name;
-    int value;
-  };
-  for (const Field& field : {Field{"stages", shape.stages}, Field{"chunks", shape.chunks},
-                             Field{"microbatches", shape.microbatches}}) {
-    if (field.value < 1) {
-      return std::string(field.name) + " = " + std::to_string(field.value) +
-             ", but a schedule needs at least 1";
-    }
-  }
+  for (const auto& [name, value] :
+       {std::pair("stages", shape.stages), std::pair("chunks", shape.chunks),
+        std::pair("microbatches", shape.microbatches)})
+    if (value < 1) return concat(name, " = ", value, ", but a schedule needs at least 1");
   const double actions = 2.0 * shape.stages * shape.chunks * shape.microbatches;
   if (actions > kMaxActions) {
-    return counted(shape.stages, "stage") + " x " + counted(shape.chunks, "chunk") + " x " +
-           counted(shape.microbatches, "microbatch") + " is more than the " +
-           std::to_string(kMaxActions) +
-           " forwards and backwards a step may have; use fewer, larger microbatches";
+    return concat(counted(shape.stages, "stage"), " x ", counted(shape.chunks, "chunk"), " x ",
+                  counted(shape.microbatches, "microbatch"), " is more than the ", kMaxActions,
+                  " forwards and backwards a step may have; use fewer, larger microbatches");
   }
   return {};
 }
@@ -84,24 +76,36 @@ std::string check_shape(const ScheduleShape& shape) {
 std::string check_chunks(std::string_view kind, const ScheduleShape& shape, int chunks) {
   const std::string wrong = check_shape(shape);
   if (!wrong.empty() || shape.chunks == chunks) return wrong;
-  const std::string needs = chunks == 1 ? "one chunk" : std::to_string(chunks) + " chunks";
-  return std::string(kind) + " has " + needs +
-         " per stage, but chunks = " + std::to_string(shape.chunks) +
-         "; set chunks = " + std::to_string(chunks) +
-         (chunks == 1 ? ", or choose interleaved" : "");
+  const std::string needs = chunks == 1 ? "one chunk" : concat(chunks, " chunks");
+  return concat(kind, " has ", needs, " per stage, but chunks = ", shape.chunks,
+                "; set chunks = ", chunks, chunks == 1 ? ", or choose interleaved" : "");
 }
 
 std::string nearest_microbatches(int m, int unit) {
   const int below = m / unit * unit;
   const int nearest = below > 0 && m - below <= below + unit - m ? below : below + unit;
-  return "the nearest valid number of microbatches is " + std::to_string(nearest);
+  return concat("the nearest valid number of microbatches is ", nearest);
 }
 
-std::string check_even_microbatches(std::string_view kind, const ScheduleShape& shape) {
+std::string check_two_per_stage(std::string_view kind, const ScheduleShape& shape) {
+  const int least = 2 * shape.stages;
+  if (shape.microbatches >= least) return {};
+  return concat(
+      kind, " needs at least 2 microbatches per stage, but microbatches = ", shape.microbatches,
+      " is less than 2 x ", shape.stages, "; the nearest valid number of microbatches is ", least);
+}
+
+std::string check_two_pipelines(std::string_view kind, const ScheduleShape& shape) {
+  const std::string wrong = check_chunks(kind, shape, 2);
+  if (!wrong.empty()) return wrong;
+  if (shape.stages % 2 != 0)
+    return concat(kind,
+                  " runs two pipelines against each other over an even number of stages, but "
+                  "stages = ",
+                  shape.stages, "; the nearest valid number of stages is ", shape.stages + 1);
   if (shape.microbatches % 2 == 0) return {};
-  return std::string(kind) + " sends half of the microbatches from each end, but microbatches = " +
-         std::to_string(shape.microbatches) + " is odd; " +
-         nearest_microbatches(shape.microbatches, 2);
+  return concat(kind, " sends half of the microbatches from each end, but microbatches = ",
+                shape.microbatches, " is odd; ", nearest_microbatches(shape.microbatches, 2));
 }
 
 }  // namespace troupe::schedules

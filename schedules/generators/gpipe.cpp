@@ -3,10 +3,6 @@
 namespace troupe::schedules {
 namespace {
 
-std::string check(const ScheduleShape& shape) {
-  return check_chunks("gpipe", shape, 1);
-}
-
 /// Rank r: F x m, then B x m.
 Plan generate(const ScheduleShape& shape) {
   Plan plan = looped("gpipe", shape);
@@ -27,7 +23,7 @@ Generator gpipe() {
           .source =
               "GPipe (all forward, all backward): arXiv 1811.06965; order as in arXiv "
               "2104.04473, section 2.2.1",
-          .check = check,
+          .check = [](const ScheduleShape& shape) { return check_chunks("gpipe", shape, 1); },
           .generate = generate};
 }
 

@@ -16,31 +16,22 @@ std::string check_rounds(std::string_view kind, int p, int m) {
   if (m % rounds(p, m) == 0) return {};
   int nearest = m - 1;
   while (nearest % rounds(p, nearest) != 0) --nearest;
-  return std::string(kind) + " takes microbatches in " + std::to_string(rounds(p, m)) +
-         " equal rounds of at least stages = " + std::to_string(p) +
-         ", but microbatches = " + std::to_string(m) + " leaves " +
-         std::to_string(m % rounds(p, m)) + "; the nearest valid number of microbatches below is " +
-         std::to_string(nearest);
+  return concat(kind, " takes microbatches in ", rounds(p, m),
+                " equal rounds of at least stages = ", p, ", but microbatches = ", m, " leaves ",
+                m % rounds(p, m), "; the nearest valid number of microbatches below is ", nearest);
 }
 
 std::string check_sizes(std::string_view kind, int p, int m, int g) {
-  const std::string wanted =
-      std::string(kind) + " takes microbatches in groups of " + std::to_string(g) + ", but ";
-  if (g < p) {
-    return wanted + "a group has at least one for each of " + counted(p, "stage") +
-           "; the nearest valid group size is " + std::to_string(p);
-  }
-  if (g > m && m >= p) {
-    return wanted + "microbatches = " + std::to_string(m) + "; the nearest valid group size is " +
-           std::to_string(m);
-  }
-  if (g > m) {
-    return wanted + "microbatches = " + std::to_string(m) + "; " + nearest_microbatches(m, g);
-  }
+  const std::string wanted = concat(kind, " takes microbatches in groups of ", g, ", but ");
+  if (g < p)
+    return concat(wanted, "a group has at least one for each of ", counted(p, "stage"),
+                  "; the nearest valid group size is ", p);
+  const std::string found = concat(wanted, "microbatches = ", m);
+  if (g > m && m >= p) return concat(found, "; the nearest valid group size is ", m);
+  if (g > m) return concat(found, "; ", nearest_microbatches(m, g));
   if (m % g == 0 || m % g >= p) return {};
-  return wanted + "microbatches = " + std::to_string(m) + " leaves " + std::to_string(m % g) +
-         " for the last one, neither none nor one for each of " + counted(p, "stage") + "; " +
-         nearest_microbatches(m, g);
+  return concat(found, " leaves ", m % g, " for the last one, neither none nor one for each of ",
+                counted(p, "stage"), "; ", nearest_microbatches(m, g));
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "schedules/generators/v_blocks.h"
 
 #include <algorithm>
-#include <deque>
 
 #include "schedules/generators/v_slots.h"
 
@@ -46,23 +45,25 @@ class Squeeze {
     auto operator<=>(const Item&) const = default;
   };
 
+  /// All actions in the order of their slots.
+  std::vector<Item> items() const {
+    std::vector<Item> all;
+    for (int r = 0; r < p_; ++r)
+      for (int row = 0; row <= kWeights; ++row)
+        for (int k = 0; k < ranks_[r].size(row); ++k)
+          all.push_back({ranks_[r].slot(row, k), r, row, k});
+    std::ranges::sort(all);
+    return all;
+  }
+
   /// Moves every action that lies before slot `first`, or after the last F of chunk 0 on rank 0, to
   /// the earliest slot it can have.
   void move_all(int first) {
     int cap = 0;
     for (const VSlots& rank : ranks_) cap = std::max(cap, rank.peak());
     const int last = ranks_[0].slot(kF0, m_ - 1);
-    std::vector<Item> items;
-    for (int r = 0; r < p_; ++r) {
-      for (int row = 0; row <= kWeights; ++row) {
-        for (int k = 0; k < ranks_[r].size(row); ++k) {
-          const int slot = ranks_[r].slot(row, k);
-          if (slot < first || slot > last) items.push_back({slot, r, row, k});
-        }
-      }
-    }
-    std::ranges::sort(items);
-    for (const Item& item : items) {
+    for (const Item& item : items()) {
+      if (item.slot >= first && item.slot <= last) continue;
       VSlots& rank = ranks_[item.rank];
       for (int slot = earliest(item); slot < item.slot; ++slot) {
         if (rank.is_free(slot) && rank.try_move(item.row, item.k, slot, cap)) break;
@@ -87,20 +88,12 @@ class Squeeze {
 
   /// Replaces slots by the earliest start times of the orders that they are in.
   void start_early() {
-    std::vector<Item> items;
-    for (int r = 0; r < p_; ++r) {
-      for (int row = 0; row <= kWeights; ++row) {
-        for (int k = 0; k < ranks_[r].size(row); ++k) {
-          items.push_back({ranks_[r].slot(row, k), r, row, k});
-        }
-      }
-    }
     // The input of an action lies in an earlier slot, so in the order of slots every input already
     // has its new place.
-    std::ranges::sort(items);
+    const std::vector<Item> all = items();
     std::vector<int> clock(p_, 0);
     for (VSlots& rank : ranks_) rank.clear();
-    for (const Item& item : items) {
+    for (const Item& item : all) {
       const int start = std::max(clock[item.rank], item.row == kWeights ? 0 : earliest(item));
       ranks_[item.rank].put(item.row, item.k, start);
       clock[item.rank] = start + 1;

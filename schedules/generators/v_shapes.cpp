@@ -24,41 +24,27 @@ Plan generate(std::string_view kind, const ScheduleShape& shape, Block (*block)(
   return plan;
 }
 
-std::string check_half(const ScheduleShape& shape) {
-  return check_chunks("v-half", shape, 2);
-}
-
-std::string check_min(const ScheduleShape& shape) {
-  return check_chunks("v-min", shape, 2);
-}
-
-Plan generate_half(const ScheduleShape& shape) {
-  return generate("v-half", shape, half_block);
-}
-
-Plan generate_min(const ScheduleShape& shape) {
-  return generate("v-min", shape, min_block);
-}
-
 constexpr std::string_view kSource =
     "controllable memory: arXiv 2405.15362, squeezed and reordered as in the authors' code";
 
 }  // namespace
 
 Generator v_half() {
-  return {.name = "v-half",
-          .source = kSource,
-          .chunks = 2,
-          .check = check_half,
-          .generate = generate_half};
+  return {
+      .name = "v-half",
+      .source = kSource,
+      .chunks = 2,
+      .check = [](const ScheduleShape& shape) { return check_chunks("v-half", shape, 2); },
+      .generate = [](const ScheduleShape& shape) { return generate("v-half", shape, half_block); }};
 }
 
 Generator v_min() {
-  return {.name = "v-min",
-          .source = kSource,
-          .chunks = 2,
-          .check = check_min,
-          .generate = generate_min};
+  return {
+      .name = "v-min",
+      .source = kSource,
+      .chunks = 2,
+      .check = [](const ScheduleShape& shape) { return check_chunks("v-min", shape, 2); },
+      .generate = [](const ScheduleShape& shape) { return generate("v-min", shape, min_block); }};
 }
 
 }  // namespace troupe::schedules

@@ -6,6 +6,7 @@
 #include "schedules/analysis/simulate.h"
 #include "schedules/generators/families.h"
 #include "schedules/generators/zb_search.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::schedules {
 namespace {
@@ -81,8 +82,8 @@ std::string check(const ScheduleShape& shape) {
   const std::string wrong = check_shape(shape);
   if (!wrong.empty()) return wrong;
   if (shape.chunks > 2) {
-    return "zb-auto has 1 chunk per stage, or 2 in a V, but chunks = " +
-           std::to_string(shape.chunks) + "; the nearest valid number of chunks is 2";
+    return concat("zb-auto has 1 chunk per stage, or 2 in a V, but chunks = ", shape.chunks,
+                  "; the nearest valid number of chunks is 2");
   }
   return check_cap("zb-auto", shape, shape.chunks == 2 ? shape.stages : 1);
 }

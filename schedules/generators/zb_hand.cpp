@@ -27,26 +27,11 @@ Plan generate(std::string_view kind, const ScheduleShape& shape, int c) {
   return plan;
 }
 
-std::string check_h1(const ScheduleShape& shape) {
-  return check_chunks("zb-h1", shape, 1);
-}
-
 std::string check_h2(const ScheduleShape& shape) {
-  const std::string wrong = check_chunks("zb-h2", shape, 1);
-  const int least = 2 * shape.stages;
-  if (!wrong.empty() || shape.microbatches >= least || shape.stages == 1) return wrong;
-  return "zb-h2 needs at least 2 microbatches per stage, but microbatches = " +
-         std::to_string(shape.microbatches) + " is less than 2 x " + std::to_string(shape.stages) +
-         "; the nearest valid number of microbatches is " + std::to_string(least) +
-         ", or choose zb-h1";
-}
-
-Plan generate_h1(const ScheduleShape& shape) {
-  return generate("zb-h1", shape, 1);
-}
-
-Plan generate_h2(const ScheduleShape& shape) {
-  return generate("zb-h2", shape, 2);
+  std::string wrong = check_chunks("zb-h2", shape, 1);
+  if (!wrong.empty() || shape.stages == 1) return wrong;
+  wrong = check_two_per_stage("zb-h2", shape);
+  return wrong.empty() ? wrong : wrong + ", or choose zb-h1";
 }
 
 constexpr std::string_view kSource =
@@ -55,11 +40,17 @@ constexpr std::string_view kSource =
 }  // namespace
 
 Generator zb_h1() {
-  return {.name = "zb-h1", .source = kSource, .check = check_h1, .generate = generate_h1};
+  return {.name = "zb-h1",
+          .source = kSource,
+          .check = [](const ScheduleShape& shape) { return check_chunks("zb-h1", shape, 1); },
+          .generate = [](const ScheduleShape& shape) { return generate("zb-h1", shape, 1); }};
 }
 
 Generator zb_h2() {
-  return {.name = "zb-h2", .source = kSource, .check = check_h2, .generate = generate_h2};
+  return {.name = "zb-h2",
+          .source = kSource,
+          .check = check_h2,
+          .generate = [](const ScheduleShape& shape) { return generate("zb-h2", shape, 2); }};
 }
 
 }  // namespace troupe::schedules

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <optional>
-#include <sstream>
 
 #include "schedules/generators/families.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::schedules {
 namespace {
@@ -198,22 +198,9 @@ class Run {
   std::vector<Stage> stages_;
 };
 
-std::string check_1p(const ScheduleShape& shape) {
-  const std::string wrong = check_chunks("zb-1p", shape, 1);
-  return wrong.empty() ? check_cap("zb-1p", shape, 1) : wrong;
-}
-
-std::string check_2p(const ScheduleShape& shape) {
-  const std::string wrong = check_chunks("zb-2p", shape, 1);
-  return wrong.empty() ? check_cap("zb-2p", shape, 1) : wrong;
-}
-
-Plan generate_1p(const ScheduleShape& shape) {
-  return search_one_chunk("zb-1p", shape, shape.memory.value_or(shape.stages));
-}
-
-Plan generate_2p(const ScheduleShape& shape) {
-  return search_one_chunk("zb-2p", shape, shape.memory.value_or(2.0 * shape.stages));
+std::string check(std::string_view kind, const ScheduleShape& shape) {
+  const std::string wrong = check_chunks(kind, shape, 1);
+  return wrong.empty() ? check_cap(kind, shape, 1) : wrong;
 }
 
 constexpr std::string_view kSource =
@@ -240,27 +227,31 @@ Plan search_one_chunk(std::string_view kind, const ScheduleShape& shape, double 
 std::string check_cap(std::string_view kind, const ScheduleShape& shape, double least) {
   const double cap = shape.memory.value_or(least);
   if (cap >= least) return {};
-  std::ostringstream text;
-  text << kind << " holds at least " << least
-       << " microbatches' activations on a stage, but memory = " << cap
-       << "; the nearest valid memory is " << least;
-  return text.str();
+  return concat(kind, " holds at least ", least,
+                " microbatches' activations on a stage, but memory = ", cap,
+                "; the nearest valid memory is ", least);
 }
 
 Generator zb_1p() {
   return {.name = "zb-1p",
           .source = kSource,
           .searched = true,
-          .check = check_1p,
-          .generate = generate_1p};
+          .check = [](const ScheduleShape& shape) { return check("zb-1p", shape); },
+          .generate =
+              [](const ScheduleShape& shape) {
+                return search_one_chunk("zb-1p", shape, shape.memory.value_or(shape.stages));
+              }};
 }
 
 Generator zb_2p() {
   return {.name = "zb-2p",
           .source = kSource,
           .searched = true,
-          .check = check_2p,
-          .generate = generate_2p};
+          .check = [](const ScheduleShape& shape) { return check("zb-2p", shape); },
+          .generate =
+              [](const ScheduleShape& shape) {
+                return search_one_chunk("zb-2p", shape, shape.memory.value_or(2.0 * shape.stages));
+              }};
 }
 
 }  // namespace troupe::schedules
