@@ -8,7 +8,7 @@
 #include "stages/decoder/parameters/parameter_layout.h"
 #include "tensor/device.h"
 #include "tensor/error.h"
-#include "transport/edges/edge_bytes.h"
+#include "transport/wire/edge.h"
 
 namespace troupe::actors {
 namespace {

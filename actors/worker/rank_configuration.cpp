@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "tensor/error.h"
-#include "transport/edges/edge_bytes.h"
+#include "transport/wire/edge.h"
 
 namespace troupe::actors {
 namespace {

@@ -99,7 +99,7 @@ ROOMS = {
 }
 # room -> the only headers of other folders that it may include
 ROOM_SEES = {
-    "actors/topology": ("schedules/", "stages/", "tensor/", "transport/edges/channel.h", "transport/edges/edge_bytes.h",
+    "actors/topology": ("schedules/", "stages/", "tensor/", "transport/edges/channel.h", "transport/wire/edge.h",
                        "transport/collectives/collective_memory.h"),
 }
 # room -> libraries that it may not include, although its folder may

@@ -6,7 +6,7 @@
 #include "tensor/error.h"
 #include "tensor/host_memory.h"
 #include "transport/collectives/ucx_group.h"
-#include "transport/memory/cache_line.h"
+#include "transport/memory/slot_memory.h"
 
 namespace troupe::transport {
 namespace {
@@ -109,32 +109,32 @@ void Collective::launch(Round& round) {
     const int member = static_cast<int>(i);
     if (member == group_->member()) continue;
     for (const std::uint32_t phase : {0u, 1u}) {
-      add_part(round, Part::Kind::send, phase, member, flows_[i].sends[phase]);
-      add_part(round, Part::Kind::receive, phase, member, flows_[i].receives[phase]);
+      add_part(round, GroupPart::Kind::send, phase, member, flows_[i].sends[phase]);
+      add_part(round, GroupPart::Kind::receive, phase, member, flows_[i].receives[phase]);
     }
   }
-  for (Part& part : round.parts)
-    if (part.kind == Part::Kind::receive) group_->ask_for(*this, part);
+  for (GroupPart& part : round.parts)
+    if (part.kind == GroupPart::Kind::receive) group_->ask_for(*this, part);
   offer_parts(round, 0);
   // Set only now: what is done within the calls above must not end the round.
   round.is_live = true;
   advance(round);
 }
 
-void Collective::add_part(Round& round, Part::Kind kind, std::uint32_t phase, int member,
+void Collective::add_part(Round& round, GroupPart::Kind kind, std::uint32_t phase, int member,
                           Piece piece) {
   const Piece cut_piece = cut(piece, round.index);
   const bool is_signal = operation_ == Operation::barrier && phase == 0;
   // Both members know the size, so an empty part needs no message.
   if (cut_piece.size == 0 && !is_signal) return;
   TROUPE_ASSERT(round.parts.size() < round.parts.capacity());
-  Part& part = round.parts.emplace_back();
+  GroupPart& part = round.parts.emplace_back();
   part.kind = kind;
   part.member = member;
   part.number = 2 * round.index + phase;
   part.piece = cut_piece;
   part.bytes = cut_piece.size * in_.element_bytes();
-  if (kind == Part::Kind::send || part.bytes == 0) return;
+  if (kind == GroupPart::Kind::send || part.bytes == 0) return;
   const auto at = static_cast<std::size_t>(&round - rounds_.data());
   part.slot = slots_->data() + (at * receives_ + round.num_slots++) * slot_bytes_;
   if (is_summand(part)) round.summands[static_cast<std::size_t>(member)] = part.slot;
@@ -146,25 +146,26 @@ Piece Collective::cut(Piece piece, std::uint32_t round) const {
   return {.begin = piece.begin + offset, .size = std::min(step_, piece.size - offset)};
 }
 
-bool Collective::is_summand(const Part& part) const {
-  return part.kind == Part::Kind::receive && reduces(operation_) && part.phase() == 0;
+bool Collective::is_summand(const GroupPart& part) const {
+  return part.kind == GroupPart::Kind::receive && reduces(operation_) && part.phase() == 0;
 }
 
 void Collective::offer_parts(Round& round, std::uint32_t phase) {
-  for (Part& part : round.parts)
-    if (part.kind == Part::Kind::send && part.phase() == phase) group_->offer(*this, part);
+  for (GroupPart& part : round.parts)
+    if (part.kind == GroupPart::Kind::send && part.phase() == phase) group_->offer(*this, part);
 }
 
-Part* Collective::find(Part::Kind kind, Part::State state, int member, std::uint32_t number) {
+GroupPart* Collective::find(GroupPart::Kind kind, GroupPart::State state, int member,
+                            std::uint32_t number) {
   for (Round& round : rounds_)
-    for (Part& part : round.parts)
+    for (GroupPart& part : round.parts)
       if (part.kind == kind && part.state == state && part.member == member &&
           part.number == number)
         return &part;
   return nullptr;
 }
 
-Collective::Round& Collective::round_of(const Part& part) {
+Collective::Round& Collective::round_of(const GroupPart& part) {
   const auto found = std::ranges::find_if(rounds_, [&part](const Round& round) {
     return !round.parts.empty() && &part >= &round.parts.front() && &part <= &round.parts.back();
   });
@@ -172,9 +173,9 @@ Collective::Round& Collective::round_of(const Part& part) {
   return *found;
 }
 
-void Collective::on_asked(Part& part, std::byte* slot) {
+void Collective::on_asked(GroupPart& part, std::byte* slot) {
   Round& round = round_of(part);
-  part.state = Part::State::asked;
+  part.state = GroupPart::State::asked;
   part.is_written = slot != nullptr || part.bytes == 0;
   part.slot = slot;
   if (!part.is_written) {
@@ -186,13 +187,13 @@ void Collective::on_asked(Part& part, std::byte* slot) {
   advance(round);
 }
 
-void Collective::on_arrived(Part& part) {
-  part.state = is_summand(part) ? Part::State::done : Part::State::arrived;
+void Collective::on_arrived(GroupPart& part) {
+  part.state = is_summand(part) ? GroupPart::State::done : GroupPart::State::arrived;
   advance(round_of(part));
 }
 
-void Collective::on_sent(Part& part) {
-  part.state = Part::State::done;
+void Collective::on_sent(GroupPart& part) {
+  part.state = GroupPart::State::done;
   advance(round_of(part));
 }
 
@@ -213,31 +214,32 @@ void Collective::advance(Round& round) {
 
 bool Collective::is_over(const Round& round) const {
   return (round.own.size == 0 || round.is_reduced) &&
-         std::ranges::all_of(round.parts,
-                             [](const Part& part) { return part.state == Part::State::done; });
+         std::ranges::all_of(round.parts, [](const GroupPart& part) {
+           return part.state == GroupPart::State::done;
+         });
 }
 
 // --- jobs
 
 bool Collective::can_reduce(const Round& round) const {
   if (round.own.size == 0 || round.is_reducing || round.is_reduced) return false;
-  return std::ranges::all_of(round.parts, [this](const Part& part) {
-    if (part.phase() == 1 || part.state == Part::State::done) return true;
-    if (part.kind == Part::Kind::receive) return false;
+  return std::ranges::all_of(round.parts, [this](const GroupPart& part) {
+    if (part.phase() == 1 || part.state == GroupPart::State::done) return true;
+    if (part.kind == GroupPart::Kind::receive) return false;
     // The sum of a gathered reduction overwrites values that others may not have yet.
-    return !is_gathered_ || part.state == Part::State::started;
+    return !is_gathered_ || part.state == GroupPart::State::started;
   });
 }
 
 std::optional<Collective::Job> Collective::next_job(Round& round) {
-  const auto in_state = [&round](Part::State state) {
-    const auto found = std::ranges::find(round.parts, state, &Part::state);
+  const auto in_state = [&round](GroupPart::State state) {
+    const auto found = std::ranges::find(round.parts, state, &GroupPart::state);
     return found == round.parts.end() ? nullptr : &*found;
   };
   // What others wait for comes first.
-  if (Part* part = in_state(Part::State::asked)) return Job{this, &round, part};
+  if (GroupPart* part = in_state(GroupPart::State::asked)) return Job{this, &round, part};
   if (can_reduce(round)) return Job{this, &round, nullptr};
-  if (Part* part = in_state(Part::State::arrived)) return Job{this, &round, part};
+  if (GroupPart* part = in_state(GroupPart::State::arrived)) return Job{this, &round, part};
   return std::nullopt;
 }
 
@@ -260,7 +262,7 @@ std::optional<Collective::Job> Collective::begin_job() {
 void Collective::begin(const Job& job) {
   ++running_jobs_;
   if (job.part)
-    job.part->state = Part::State::copying;
+    job.part->state = GroupPart::State::copying;
   else
     job.round->is_reducing = true;
 }
@@ -268,8 +270,8 @@ void Collective::begin(const Job& job) {
 void Collective::run(const Job& job) {
   const Collective& self = *job.collective;
   if (!job.part) return self.reduce(*job.round);
-  const Part& part = *job.part;
-  if (part.kind == Part::Kind::receive)
+  const GroupPart& part = *job.part;
+  if (part.kind == GroupPart::Kind::receive)
     self.out_.write(part.piece, part.slot);
   else
     (part.phase() == 0 ? self.in_ : self.out_).read(part.piece, part.slot);
@@ -296,8 +298,8 @@ void Collective::complete(const Job& job) {
   if (!job.part) {
     job.round->is_reduced = true;
     offer_parts(*job.round, 1);
-  } else if (job.part->kind == Part::Kind::receive) {
-    job.part->state = Part::State::done;
+  } else if (job.part->kind == GroupPart::Kind::receive) {
+    job.part->state = GroupPart::State::done;
   } else {
     group_->send(*this, *job.part);
   }
@@ -327,8 +329,8 @@ WaitNote Collective::note() const {
                 .missing = {}};
   for (int member = 0; member < group_->size(); ++member) {
     const bool is_missing = std::ranges::any_of(rounds_, [member](const Round& round) {
-      return round.is_live && std::ranges::any_of(round.parts, [member](const Part& part) {
-               return part.member == member && part.state != Part::State::done;
+      return round.is_live && std::ranges::any_of(round.parts, [member](const GroupPart& part) {
+               return part.member == member && part.state != GroupPart::State::done;
              });
     });
     if (is_missing && note.missing.size() < note.missing.capacity())
@@ -339,8 +341,8 @@ WaitNote Collective::note() const {
 
 bool Collective::is_held() const {
   return std::ranges::any_of(rounds_, [](const Round& round) {
-    return std::ranges::any_of(round.parts,
-                               [](const Part& part) { return part.state == Part::State::started; });
+    return std::ranges::any_of(
+        round.parts, [](const GroupPart& part) { return part.state == GroupPart::State::started; });
   });
 }
 

@@ -27,7 +27,7 @@ using tensor::Operation;
 bool reduces(Operation operation);
 
 /// A block of bytes between this member and another; both know its number and size beforehand.
-struct Part : Transfer {
+struct GroupPart : Transfer {
   enum class Kind : std::uint8_t { send, receive };
   /// A part to send is waiting -> ready -> asked (by the other member) -> copying -> started (UCX
   /// carries it; not if it was written into the other's memory) -> done. A part to receive is
@@ -110,11 +110,11 @@ class Collective : public NamedWork {
   /// The memory in which parts arrive.
   const SlotMemory* slots() const { return slots_.get(); }
   /// The part that a message from `member` is about; null if there is none in this state.
-  Part* find(Part::Kind kind, Part::State state, int member, std::uint32_t number);
+  GroupPart* find(GroupPart::Kind kind, GroupPart::State state, int member, std::uint32_t number);
   /// The other member has asked for a part. `slot` is its memory for it; null: UCX carries it.
-  void on_asked(Part& part, std::byte* slot);
-  void on_arrived(Part& part);
-  void on_sent(Part& part);
+  void on_asked(GroupPart& part, std::byte* slot);
+  void on_arrived(GroupPart& part);
+  void on_sent(GroupPart& part);
   /// The group was aborted: no more happens, but a job may still be running.
   void on_abort() { update_over(); }
   /// The wait for this collective, with the members that have yet to send or fetch something.
@@ -124,7 +124,7 @@ class Collective : public NamedWork {
   struct Job {
     Collective* collective = nullptr;
     Round* round = nullptr;
-    Part* part = nullptr;
+    GroupPart* part = nullptr;
   };
   /// Takes a job that nobody else does then. None if there is nothing to do yet.
   std::optional<Job> begin_job();
@@ -139,10 +139,10 @@ class Collective : public NamedWork {
     bool is_reducing = false;
     bool is_reduced = false;
     std::uint32_t index = 0;
-    std::size_t num_slots = 0;    ///< that its parts have
-    Piece own;                    ///< elements of the input that this member reduces
-    std::byte* result = nullptr;  ///< where the reduced elements go; null: to their own place
-    std::vector<Part> parts;      ///< reserved at once: transfers point to them
+    std::size_t num_slots = 0;     ///< that its parts have
+    Piece own;                     ///< elements of the input that this member reduces
+    std::byte* result = nullptr;   ///< where the reduced elements go; null: to their own place
+    std::vector<GroupPart> parts;  ///< reserved at once: transfers point to them
     std::vector<const std::byte*> summands;  ///< by member; this member's own is not in it
     std::vector<const std::byte*> shares;    ///< what a reduction of one tensor's elements reads
     tensor::Buffer staging;                  ///< parts that UCX carries are copied here first
@@ -156,18 +156,18 @@ class Collective : public NamedWork {
   // What each operation exchanges, in collective_plan.cpp.
   void plan(const CollectiveCall& call);
   void plan_all_reduce();
-  void plan_all_gather(const CollectiveCall& call);
-  void plan_reduce_scatter(const CollectiveCall& call);
-  void plan_all_to_all(const CollectiveCall& call);
+  /// Without counts, this member sends all to each other one, or receives what it reduces.
+  void plan_blocks(std::span<const std::int64_t> send_counts,
+                   std::span<const std::int64_t> receive_counts);
   void plan_broadcast(int root);
 
   std::size_t most_elements() const;
   void launch(Round& round);
-  void add_part(Round& round, Part::Kind kind, std::uint32_t phase, int member, Piece piece);
+  void add_part(Round& round, GroupPart::Kind kind, std::uint32_t phase, int member, Piece piece);
   std::size_t num_receives() const;
   Piece cut(Piece piece, std::uint32_t round) const;
-  bool is_summand(const Part& part) const;
-  Round& round_of(const Part& part);
+  bool is_summand(const GroupPart& part) const;
+  Round& round_of(const GroupPart& part);
   void offer_parts(Round& round, std::uint32_t phase);
   void advance(Round& round);
   void complete(const Job& job);

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transport/memory/cache_line.h"
+#include "transport/memory/slot_memory.h"
 
 namespace troupe::transport {
 namespace {

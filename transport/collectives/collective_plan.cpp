@@ -37,11 +37,12 @@ void Collective::plan(const CollectiveCall& call) {
     case Operation::all_reduce:
       return plan_all_reduce();
     case Operation::all_gather:
-      return plan_all_gather(call);
+      return plan_blocks({}, call.receive_counts);
     case Operation::reduce_scatter:
-      return plan_reduce_scatter(call);
+      own_ = block(call.send_counts, static_cast<std::size_t>(group_->member()));
+      return plan_blocks(call.send_counts, {});
     case Operation::all_to_all:
-      return plan_all_to_all(call);
+      return plan_blocks(call.send_counts, call.receive_counts);
     case Operation::broadcast:
       return plan_broadcast(call.root);
     case Operation::barrier:
@@ -66,25 +67,12 @@ void Collective::plan_all_reduce() {
   }
 }
 
-void Collective::plan_reduce_scatter(const CollectiveCall& call) {
-  own_ = block(call.send_counts, static_cast<std::size_t>(group_->member()));
+void Collective::plan_blocks(std::span<const std::int64_t> send_counts,
+                             std::span<const std::int64_t> receive_counts) {
+  const Piece all{.begin = 0, .size = in_.num_elements()};
   for (std::size_t i = 0; i < flows_.size(); ++i) {
-    flows_[i].sends[0] = block(call.send_counts, i);
-    flows_[i].receives[0] = own_;
-  }
-}
-
-void Collective::plan_all_gather(const CollectiveCall& call) {
-  for (std::size_t i = 0; i < flows_.size(); ++i) {
-    flows_[i].sends[0] = {.begin = 0, .size = in_.num_elements()};
-    flows_[i].receives[0] = block(call.receive_counts, i);
-  }
-}
-
-void Collective::plan_all_to_all(const CollectiveCall& call) {
-  for (std::size_t i = 0; i < flows_.size(); ++i) {
-    flows_[i].sends[0] = block(call.send_counts, i);
-    flows_[i].receives[0] = block(call.receive_counts, i);
+    flows_[i].sends[0] = send_counts.empty() ? all : block(send_counts, i);
+    flows_[i].receives[0] = receive_counts.empty() ? own_ : block(receive_counts, i);
   }
 }
 

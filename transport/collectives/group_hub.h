@@ -13,8 +13,8 @@
 #include "transport/collectives/flight_recorder.h"
 #include "transport/edges/link.h"
 #include "transport/memory/slot_pool.h"
-#include "transport/ucx/ucx_control.h"
 #include "transport/ucx/ucx_peers.h"
+#include "transport/ucx/ucx_transfer.h"
 #include "transport/ucx/ucx_worker.h"
 #include "transport/wire/header.h"
 

@@ -8,7 +8,7 @@
 
 #include "transport/collectives/collective.h"
 #include "transport/collectives/group_hub.h"
-#include "transport/memory/mapped_segments.h"
+#include "transport/memory/slot_memory.h"
 
 namespace troupe::transport {
 
@@ -43,11 +43,11 @@ class UcxGroup : public tensor::ProcessGroup {
   /// Takes a job of any of the group's collectives. None if there is nothing to do.
   std::optional<Collective::Job> begin_job();
   /// Asks the other member for a part to receive.
-  void ask_for(Collective& collective, Part& part);
+  void ask_for(Collective& collective, GroupPart& part);
   /// Sends a part once the other member has asked for it.
-  void offer(Collective& collective, Part& part);
+  void offer(Collective& collective, GroupPart& part);
   /// Sends a part that has been copied to its slot.
-  void send(Collective& collective, Part& part);
+  void send(Collective& collective, GroupPart& part);
   bool is_aborted() const { return !aborted_.empty(); }
   /// There is a job for any thread.
   void offer_work();
@@ -72,9 +72,9 @@ class UcxGroup : public tensor::ProcessGroup {
   Collective* find(std::uint64_t sequence);
   int member_of(int rank) const;
   bool agree(const Collective& collective, const PartRequest& request);
-  bool agree(const Collective& collective, const Part& part, const PartRequest& about);
-  void answer(Collective& collective, Part& part, const PartRequest& request);
-  Header header_of(const Collective& collective, const Part& part, CollectiveKind kind) const;
+  bool agree(const Collective& collective, const GroupPart& part, const PartRequest& about);
+  void answer(Collective& collective, GroupPart& part, const PartRequest& request);
+  Header header_of(const Collective& collective, const GroupPart& part, CollectiveKind kind) const;
   static void on_transfer_done(Transfer& transfer, bool ok);
   void fail(const std::string& reason);
   void leave(Collective& collective);

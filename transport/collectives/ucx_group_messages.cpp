@@ -59,9 +59,9 @@ void UcxGroup::on_request(const PartRequest& request) {
   const bool is_over = !collective && message.sequence < next_sequence_;
   if (is_aborted() || sender < 0 || is_over) return;
   if (collective && !agree(*collective, request)) return;
-  Part* part = collective
-                   ? collective->find(Part::Kind::send, Part::State::ready, sender, message.part)
-                   : nullptr;
+  GroupPart* part = collective ? collective->find(GroupPart::Kind::send, GroupPart::State::ready,
+                                                  sender, message.part)
+                               : nullptr;
   if (part) {
     answer(*collective, *part, request);
   } else if (requests_.size() < kMaxRequests) {
@@ -72,8 +72,8 @@ void UcxGroup::on_request(const PartRequest& request) {
   }
 }
 
-void UcxGroup::offer(Collective& collective, Part& part) {
-  part.state = Part::State::ready;
+void UcxGroup::offer(Collective& collective, GroupPart& part) {
+  part.state = GroupPart::State::ready;
   const auto found = std::ranges::find_if(requests_, [&](const PartRequest& request) {
     return request.sender == rank_of(part.member) && request.message.part == part.number &&
            request.message.sequence == collective.sequence();
@@ -85,7 +85,7 @@ void UcxGroup::offer(Collective& collective, Part& part) {
 }
 
 /// The part is copied, and sent after that.
-void UcxGroup::answer(Collective& collective, Part& part, const PartRequest& request) {
+void UcxGroup::answer(Collective& collective, GroupPart& part, const PartRequest& request) {
   if (!agree(collective, part, request)) return;
   const CollectiveMessage& message = request.message;
   std::byte* memory = hub_.worker().shares_memory() && fits(message)
@@ -118,7 +118,8 @@ bool UcxGroup::agree(const Collective& collective, const PartRequest& request) {
   return true;
 }
 
-bool UcxGroup::agree(const Collective& collective, const Part& part, const PartRequest& about) {
+bool UcxGroup::agree(const Collective& collective, const GroupPart& part,
+                     const PartRequest& about) {
   if (about.message.bytes == part.bytes) return true;
   fail(fmt::format("group \"{}\": part {} of {} {} has {} bytes at rank {} and {} at rank {}",
                    name_, part.number, name_of(collective.operation()), collective.sequence(),
@@ -127,7 +128,7 @@ bool UcxGroup::agree(const Collective& collective, const Part& part, const PartR
   return false;
 }
 
-Header UcxGroup::header_of(const Collective& collective, const Part& part,
+Header UcxGroup::header_of(const Collective& collective, const GroupPart& part,
                            CollectiveKind kind) const {
   CollectiveMessage message{.kind = kind,
                             .group = key_.id,
@@ -148,7 +149,7 @@ Header UcxGroup::header_of(const Collective& collective, const Part& part,
           .body = message};
 }
 
-void UcxGroup::ask_for(Collective& collective, Part& part) {
+void UcxGroup::ask_for(Collective& collective, GroupPart& part) {
   if (is_aborted()) return;
   const int rank = rank_of(part.member);
   const ucp_ep_h endpoint = hub_.peers().endpoint(rank);
@@ -156,12 +157,12 @@ void UcxGroup::ask_for(Collective& collective, Part& part) {
   hub_.send_control(endpoint, header_of(collective, part, CollectiveKind::request));
 }
 
-void UcxGroup::send(Collective& collective, Part& part) {
+void UcxGroup::send(Collective& collective, GroupPart& part) {
   const int rank = rank_of(part.member);
   const ucp_ep_h endpoint = hub_.peers().endpoint(rank);
   if (!endpoint) return on_peer_lost(rank, "there is none");
   if (part.is_written) {
-    part.state = Part::State::done;
+    part.state = GroupPart::State::done;
     // What was written is visible before the header: UCX's store fence orders both.
     hub_.send_control(endpoint, header_of(collective, part, CollectiveKind::written));
     return;
@@ -169,7 +170,7 @@ void UcxGroup::send(Collective& collective, Part& part) {
   const std::size_t header_bytes =
       encode(header_of(collective, part, CollectiveKind::data), part.header);
   // Set before the call, because UCX may complete the send within it.
-  part.state = Part::State::started;
+  part.state = GroupPart::State::started;
   part.owner = &collective;
   part.on_done = &UcxGroup::on_transfer_done;
   hub_.worker().use();
@@ -180,10 +181,10 @@ void UcxGroup::send(Collective& collective, Part& part) {
 ucs_status_t UcxGroup::on_data(const PartRequest& about, std::span<std::byte> payload,
                                bool is_rendezvous) {
   Collective* collective = find(about.message.sequence);
-  Part* part = collective && !is_aborted()
-                   ? collective->find(Part::Kind::receive, Part::State::waiting,
-                                      member_of(about.sender), about.message.part)
-                   : nullptr;
+  GroupPart* part = collective && !is_aborted()
+                        ? collective->find(GroupPart::Kind::receive, GroupPart::State::waiting,
+                                           member_of(about.sender), about.message.part)
+                        : nullptr;
   // UCX drops a payload that is not fetched.
   if (!part || !agree(*collective, *part, about)) return UCS_OK;
   if (about.message.kind == CollectiveKind::written) {
@@ -196,7 +197,7 @@ ucs_status_t UcxGroup::on_data(const PartRequest& about, std::span<std::byte> pa
                      name_of(collective->operation()), collective->sequence(), part->bytes));
     return UCS_OK;
   }
-  part->state = Part::State::started;
+  part->state = GroupPart::State::started;
   part->owner = collective;
   part->on_done = &UcxGroup::on_transfer_done;
   if (is_rendezvous) {
@@ -210,13 +211,13 @@ ucs_status_t UcxGroup::on_data(const PartRequest& about, std::span<std::byte> pa
 }
 
 void UcxGroup::on_transfer_done(Transfer& transfer, bool ok) {
-  auto& part = static_cast<Part&>(transfer);
+  auto& part = static_cast<GroupPart&>(transfer);
   auto& collective = *static_cast<Collective*>(transfer.owner);
   // The group has given the collective up, and may be gone.
   if (!collective.has_group()) return;
   UcxGroup& group = collective.group();
   if (!ok) group.on_peer_lost(group.rank_of(part.member), "a transfer failed");
-  part.kind == Part::Kind::send ? collective.on_sent(part) : collective.on_arrived(part);
+  part.kind == GroupPart::Kind::send ? collective.on_sent(part) : collective.on_arrived(part);
 }
 
 }  // namespace troupe::transport

@@ -199,19 +199,15 @@ void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready read
 }
 
 Inbox& EdgeChannel::inbox_of(const MessageKey& key) {
-  const auto found = std::ranges::find_if(configuration_->inboxes, [&key](const Inbox& inbox) {
-    return inbox.edge().chunk == key.chunk && inbox.edge().direction == key.direction;
-  });
-  TROUPE_ASSERT(found != configuration_->inboxes.end());
-  return *found;
+  Inbox* const inbox = end_of(configuration_->inboxes, key);
+  TROUPE_ASSERT(inbox);
+  return *inbox;
 }
 
 Outbox& EdgeChannel::outbox_of(const MessageKey& key) {
-  const auto found = std::ranges::find_if(configuration_->outboxes, [&key](const Outbox& box) {
-    return box.edge().chunk == key.chunk && box.edge().direction == key.direction;
-  });
-  TROUPE_ASSERT(found != configuration_->outboxes.end());
-  return *found;
+  Outbox* const box = end_of(configuration_->outboxes, key);
+  TROUPE_ASSERT(box);
+  return *box;
 }
 
 // --- configurations

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -34,6 +35,16 @@ struct OpenConfiguration {
   int in_flight = 0;            ///< buffers being sent, slots being filled, hand-overs that wait
   std::size_t buffer_bytes() const;
 };
+
+/// The end of the one edge of a rank that has this chunk and direction, those of an edge's id or a
+/// message's key; null if there is none.
+template <typename End, typename Name>
+End* end_of(std::vector<End>& ends, const Name& name) {
+  const auto found = std::ranges::find_if(ends, [&name](const End& end) {
+    return end.edge().chunk == name.chunk && end.edge().direction == name.direction;
+  });
+  return found == ends.end() ? nullptr : &*found;
+}
 
 /// The rules of a channel, whatever link moves the bytes: keys, credits, fencing, refusals, named
 /// waits. transport/README.md numbers them. All state is guarded by the link's lock.

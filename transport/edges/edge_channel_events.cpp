@@ -99,11 +99,8 @@ void EdgeChannel::on_unreadable(std::size_t header_bytes) {
 IncomingTensor* EdgeChannel::on_tensor(int sender, const TensorMessage& message,
                                        std::size_t payload_bytes) {
   if (message.credit) on_credit(sender, *message.credit);
-  const auto found = std::ranges::find_if(configuration_->inboxes, [&](const Inbox& inbox) {
-    return inbox.edge().chunk == message.edge.chunk && inbox.edge().from == sender &&
-           inbox.edge().direction == message.edge.direction;
-  });
-  if (found == configuration_->inboxes.end()) {
+  Inbox* const found = end_of(configuration_->inboxes, message.edge);
+  if (!found || found->edge().from != sender) {
     refuse(fmt::format("rank {} sent {}, expected no such message from it", board_.rank_of(sender),
                        to_string(message.key())));
     return nullptr;
@@ -165,11 +162,8 @@ void EdgeChannel::on_credit(int sender, const Credit& credit) {
 }
 
 Outbox* EdgeChannel::outbox_to(int receiver, const EdgeId& edge) {
-  const auto found = std::ranges::find_if(configuration_->outboxes, [&](const Outbox& box) {
-    return box.edge().to == receiver && box.edge().chunk == edge.chunk &&
-           box.edge().direction == edge.direction;
-  });
-  if (found != configuration_->outboxes.end()) return &*found;
+  Outbox* const found = end_of(configuration_->outboxes, edge);
+  if (found && found->edge().to == receiver) return found;
   refuse(fmt::format("rank {} grants slots of chunk {}, expected no such message from it",
                      board_.rank_of(receiver), edge.chunk));
   return nullptr;

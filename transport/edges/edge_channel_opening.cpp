@@ -24,7 +24,7 @@ void EdgeChannel::open(const ConfigurationSpec& spec) {
     if (edge.to == spec.rank) configuration_->inboxes.push_back(make_inbox(edge, spec));
     if (edge.from != spec.rank) continue;
     configuration_->outboxes.emplace_back(edge, configuration_.get(), spec.device);
-    if (edge.from == edge.to) continue;
+    if (edge.is_local()) continue;
     const auto same = [&edge](const EdgeCount& count) { return count.to == edge.to; };
     if (std::ranges::none_of(counts_.edges, same))
       counts_.edges.push_back({.from = edge.from, .to = edge.to, .bytes = 0});
@@ -40,7 +40,7 @@ void EdgeChannel::retire_configuration() {
 }
 
 Inbox EdgeChannel::make_inbox(const Edge& edge, const ConfigurationSpec& spec) {
-  if (edge.from == edge.to) return {edge, nullptr, configuration_.get(), false};
+  if (edge.is_local()) return {edge, nullptr, configuration_.get(), false};
   if (auto memory = kept_memory(edge, spec))
     return {edge, std::move(memory), configuration_.get(), true};
   return {edge, link_.allocate(slots_bytes(edge)), configuration_.get(), false};

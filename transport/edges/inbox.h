@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "transport/edges/edge_bytes.h"
 #include "transport/edges/link.h"
 
 namespace troupe::transport {

@@ -13,7 +13,7 @@ namespace {
 
 tensor::Buffer make_buffers(const Edge& edge, tensor::Device* device) {
   const std::size_t bytes = send_buffers_bytes(edge);
-  const bool of_device = device && edge.from == edge.to && !device->host_reads_memory();
+  const bool of_device = device && edge.is_local() && !device->host_reads_memory();
   return of_device ? device->allocate(bytes, tensor::MemoryKind::device)
                    : tensor::allocate_host(bytes);
 }

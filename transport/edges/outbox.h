@@ -41,7 +41,7 @@ class Outbox {
   EdgeId id() const {
     return {.chunk = edge_.chunk, .direction = edge_.direction, .digest = digest_};
   }
-  bool is_local() const { return edge_.from == edge_.to; }
+  bool is_local() const { return edge_.is_local(); }
   std::size_t buffer_bytes() const { return memory_.bytes(); }
 
   /// Takes the receiver's grant: all slots are free, or, if they are `kept`, credits follow.

@@ -5,6 +5,7 @@
 #include <sys/shm.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <random>
@@ -15,7 +16,7 @@ namespace troupe::transport {
 namespace {
 
 /// Where the slots begin in a segment; the nonce lies at its start.
-constexpr std::size_t kSlotsOffset = 64;
+constexpr std::size_t kSlotsOffset = kCacheLine;
 
 /// Whole pages that hold so many bytes.
 std::size_t in_pages(std::size_t bytes) {
@@ -136,6 +137,18 @@ std::unique_ptr<MappedSlots> map_slots(const SegmentName& name, std::size_t byte
   if (!slots->has_nonce(name.nonce)) return nullptr;
   slots->make_present(bytes);
   return slots;
+}
+
+std::byte* MappedSegments::find(const SegmentName& name, std::size_t bytes) {
+  if (name.id == SegmentName::kNone) return nullptr;
+  auto found = std::ranges::find_if(mappings_, [&](const Mapping& mapping) {
+    return mapping.name == name && mapping.bytes == bytes;
+  });
+  if (found == mappings_.end()) {
+    mappings_.push_back({name, bytes, map_slots(name, bytes)});
+    found = mappings_.end() - 1;
+  }
+  return found->slots ? found->slots->data() : nullptr;
 }
 
 }  // namespace troupe::transport

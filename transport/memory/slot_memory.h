@@ -3,8 +3,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace troupe::transport {
+
+/// Slots begin on cache lines, so that two messages never share one.
+inline constexpr std::size_t kCacheLine = 64;
+
+/// The bytes of the cache lines that so many bytes take.
+constexpr std::size_t in_cache_lines(std::size_t bytes) {
+  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
 
 /// Names memory that another process on this host can map. The nonce tells it from any other memory
 /// that has, or once had, the same id.
@@ -42,5 +51,21 @@ std::unique_ptr<SlotMemory> make_shared_slots(std::size_t bytes);
 /// Maps a receiver's slots. Null if there is no such memory: the receiver is on another host, or
 /// has given it back.
 std::unique_ptr<MappedSlots> map_slots(const SegmentName& name, std::size_t bytes);
+
+/// Memory of other members that this one has mapped to write into, each segment once. It stays
+/// mapped, so that no later write has to wait for the system.
+class MappedSegments {
+ public:
+  /// The segment's first byte. Null if it cannot be mapped, which is not tried again.
+  std::byte* find(const SegmentName& name, std::size_t bytes);
+
+ private:
+  struct Mapping {
+    SegmentName name;
+    std::size_t bytes = 0;
+    std::unique_ptr<MappedSlots> slots;
+  };
+  std::vector<Mapping> mappings_;
+};
 
 }  // namespace troupe::transport

@@ -2,9 +2,8 @@
 
 #include <cstring>
 
-#include "transport/ucx/ucx_transfer.h"
-
 namespace troupe::transport {
+
 void UcxLink::start(LinkEvents& events) {
   events_ = &events;
   worker_.on_message(static_cast<unsigned>(MessageId::edge), &UcxLink::on_message, this);

@@ -5,8 +5,8 @@
 
 #include "transport/edges/link.h"
 #include "transport/memory/slot_pool.h"
-#include "transport/ucx/ucx_control.h"
 #include "transport/ucx/ucx_peers.h"
+#include "transport/ucx/ucx_transfer.h"
 #include "transport/ucx/ucx_worker.h"
 
 namespace troupe::transport {

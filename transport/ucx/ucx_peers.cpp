@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "tensor/error.h"
-#include "transport/ucx/ucx_error.h"
 
 namespace troupe::transport {
 namespace {

@@ -3,7 +3,9 @@
 #include <ucp/api/ucp.h>
 
 #include <cstddef>
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "transport/edges/link.h"
 
@@ -21,5 +23,22 @@ void ucx_send(ucp_ep_h endpoint, MessageId id, std::span<const std::byte> header
 /// transfer.on_done at once or later.
 void ucx_receive(ucp_worker_h worker, void* descriptor, std::span<std::byte> out,
                  Transfer& transfer);
+
+/// Sends headers without a payload, from copies that live as long as UCX needs them. Guarded by the
+/// worker's lock; outlives every request.
+class UcxControl {
+ public:
+  explicit UcxControl(MessageId id) : id_(id) {}
+  void send(ucp_ep_h endpoint, const Header& header);
+
+ private:
+  struct Message : Transfer {
+    HeaderBytes header;
+  };
+
+  MessageId id_;
+  std::vector<std::unique_ptr<Message>> messages_;  ///< every message made so far
+  std::vector<Message*> free_;                      ///< messages that no request uses
+};
 
 }  // namespace troupe::transport

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "tensor/error.h"
-#include "transport/ucx/ucx_error.h"
 
 namespace troupe::transport {
 namespace {
@@ -87,6 +86,11 @@ void clear(const FileDescriptor& event) {
 }
 
 }  // namespace
+
+void check_ucx(ucs_status_t status, const std::string& what) {
+  if (status != UCS_OK)
+    throw Error(ErrorKind::unavailable, what + ": " + ucs_status_string(status));
+}
 
 FileDescriptor::~FileDescriptor() {
   if (fd_ >= 0) ::close(fd_);

@@ -12,10 +12,27 @@
 #include <type_traits>
 
 #include "transport/edges/named_wait.h"
-#include "transport/ucx/handoff_mutex.h"
 #include "transport/ucx/ucx_environment.h"
 
 namespace troupe::transport {
+
+/// Throws Error{unavailable} "<what>: <UCX's own words>" unless `status` is UCS_OK.
+void check_ucx(ucs_status_t status, const std::string& what);
+
+/// A mutex that a thread in a tight unlock-lock loop cannot keep from others. A waiting thread
+/// holds `next_`, so the loop's next lock() queues behind it.
+class HandoffMutex {
+ public:
+  void lock() {
+    const std::lock_guard turn(next_);
+    held_.lock();
+  }
+  void unlock() { held_.unlock(); }
+
+ private:
+  std::mutex next_;
+  std::mutex held_;
+};
 
 /// An open file descriptor.
 class FileDescriptor {

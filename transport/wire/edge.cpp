@@ -5,6 +5,8 @@
 
 #include <boost/container/static_vector.hpp>
 
+#include "transport/memory/slot_memory.h"
+
 namespace troupe::transport {
 namespace {
 
@@ -34,6 +36,26 @@ std::uint64_t digest(const Edge& edge) {
   for (const std::int64_t dim : edge.shape.dims()) add(dim);
   add(edge.slots);
   return XXH3_64bits(fields.data(), fields.size() * sizeof fields[0]);
+}
+
+std::size_t tensor_bytes(const Edge& edge) {
+  return static_cast<std::size_t>(edge.shape.num_elements()) * tensor::size_of(edge.dtype);
+}
+
+std::size_t slot_stride(const Edge& edge) {
+  return in_cache_lines(tensor_bytes(edge));
+}
+
+std::size_t slots_bytes(const Edge& edge) {
+  return edge.is_local() ? 0 : static_cast<std::size_t>(edge.slots) * slot_stride(edge);
+}
+
+std::size_t num_send_buffers(const Edge& edge) {
+  return static_cast<std::size_t>(edge.is_local() ? edge.slots + kSendBuffers : kSendBuffers);
+}
+
+std::size_t send_buffers_bytes(const Edge& edge) {
+  return num_send_buffers(edge) * slot_stride(edge);
 }
 
 std::string to_string(const Edge& edge) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
@@ -22,6 +23,7 @@ struct Edge {
   tensor::DType dtype = tensor::DType::f32;
   tensor::Shape shape;
   int slots = 1;  ///< receive buffers = the credits the receiver's open() grants
+  bool is_local() const { return from == to; }
   bool operator==(const Edge&) const = default;
 };
 /// Hash over all fields of an edge, by which its two ends check that their descriptions agree.
@@ -32,6 +34,17 @@ std::string to_string(const Edge& edge);
 /// Number of buffers at the sending end of an edge, besides the receiver's slots: one is written
 /// while another waits for a credit or leaves.
 inline constexpr int kSendBuffers = 2;
+
+/// Bytes of an edge's tensor.
+std::size_t tensor_bytes(const Edge& edge);
+/// Bytes from one slot of an edge, or buffer, to the next.
+std::size_t slot_stride(const Edge& edge);
+/// Bytes of all slots of an edge, at its receiver. An edge from a rank to itself has none: its
+/// messages stay in the sender's buffers.
+std::size_t slots_bytes(const Edge& edge);
+/// Buffers at the sending end of an edge, of which one to the rank itself has more in exchange.
+std::size_t num_send_buffers(const Edge& edge);
+std::size_t send_buffers_bytes(const Edge& edge);
 
 /// Names the message that an action reads or writes. The order of arrival never matters.
 struct MessageKey {
