@@ -49,6 +49,7 @@ struct StepReport {
     std::string name;
     double loss = 0;  ///< mean over its targets; NaN if the step had none of it
     std::int64_t tokens = 0;
+    bool operator==(const SourceLoss&) const = default;
   };
   std::int64_t step = 0;  ///< from 1
   double loss = 0;        ///< mean over the global batch's targets, before the update
@@ -111,20 +112,19 @@ struct RecoveryPhases {
   double catch_up_s = 0;    ///< steps that were committed before and are computed again
   double first_step_s = 0;  ///< until the first step after it was committed
 };
-/// A phase, by the one name that people are told everywhere and the one that files have.
+/// A phase, by the one name that people are told everywhere.
 struct PhaseName {
   std::string_view name;
-  const char* field;
   double RecoveryPhases::*seconds;
 };
 inline constexpr std::array<PhaseName, 7> kPhaseNames{
-    {{"detect", "detect_s", &RecoveryPhases::detect_s},
-     {"decide", "decide_s", &RecoveryPhases::decide_s},
-     {"spawn", "spawn_s", &RecoveryPhases::spawn_s},
-     {"move", "move_s", &RecoveryPhases::move_s},
-     {"rebuild", "rebuild_s", &RecoveryPhases::rebuild_s},
-     {"catch up", "catch_up_s", &RecoveryPhases::catch_up_s},
-     {"first step", "first_step_s", &RecoveryPhases::first_step_s}}};
+    {{"detect", &RecoveryPhases::detect_s},
+     {"decide", &RecoveryPhases::decide_s},
+     {"spawn", &RecoveryPhases::spawn_s},
+     {"move", &RecoveryPhases::move_s},
+     {"rebuild", &RecoveryPhases::rebuild_s},
+     {"catch up", &RecoveryPhases::catch_up_s},
+     {"first step", &RecoveryPhases::first_step_s}}};
 
 /// The way back to the newest step after a recovery went back to an older state: steps are computed
 /// again, and have the bits that they had.

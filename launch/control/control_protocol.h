@@ -6,8 +6,6 @@
 #include <string>
 #include <string_view>
 
-#include "actors/topology/reports.h"
-
 namespace troupe::launch {
 
 // The control socket of a run: loopback TCP, at the host and port in control.json. Both sides send
@@ -58,15 +56,5 @@ class FrameReader {
 /// frame.
 std::optional<nlohmann::json> authenticated_request(const std::string& frame,
                                                     const std::string& token);
-
-/// What `progress` calls steps that are computed again.
-inline constexpr const char* kCatchingUp = "catching up";
-
-/// A pipeline as {pp, dp, stage_of_chunk: [...], copies, microbatches}.
-nlohmann::json to_json(const actors::Pipeline& pipeline);
-/// A status as {run, state, step, max_steps, configuration, refused, pipeline, progress,
-/// resident_bytes, ranks: [{rank, replica, stage, shard, pid, host, state, waiting_for,
-/// resident_bytes, memory_bytes}]}.
-nlohmann::json to_json(const actors::RunStatus& status, const std::string& run);
 
 }  // namespace troupe::launch

@@ -3,237 +3,200 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 #include <variant>
 
-#include "launch/control/control_protocol.h"
-#include "launch/control/memory_json.h"
 #include "launch/host/suggest.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
-namespace {
 
 using nlohmann::json;
 using namespace actors;
 
-json phases_of(const RecoveryPhases& phases) {
-  json fields;
-  for (const PhaseName& phase : kPhaseNames) fields[phase.field] = phases.*phase.seconds;
-  return fields;
-}
+namespace {
 
-json stages_of(const StepReport& report) {
-  json stages = json::array();
-  for (const auto& s : report.stages()) {
-    stages.push_back({{"replica", s.replica},
-                      {"stage", s.stage},
-                      {"shard", s.shard},
-                      {"busy_s", s.busy_s},
-                      {"idle_s", s.idle_s},
-                      {"collective_s", s.collective_s}});
-    if (s.device_total_bytes == 0) continue;
-    stages.back()["device_used_bytes"] = s.device_used_bytes;
-    stages.back()["device_total_bytes"] = s.device_total_bytes;
-  }
-  return stages;
-}
-
-json edges_of(const StepReport& report) {
-  json edges = json::array();
-  for (const auto& e : report.edges())
-    edges.push_back({{"from", e.from}, {"to", e.to}, {"bytes", e.bytes}, {"wait_s", e.wait_s}});
-  return edges;
-}
-
-json collectives_of(const StepReport& report) {
-  json rows = json::array();
-  for (const auto& c : report.collectives())
-    rows.push_back({{"group", c.group},
-                    {"op", c.operation},
-                    {"count", c.count},
-                    {"bytes", c.bytes},
-                    {"time_s", c.time_s},
-                    {"exposed_s", c.exposed_s}});
-  return rows;
-}
-
-json with_sources(json fields, const StepReport& report) {
-  for (const auto& source : report.sources)
-    fields["sources"].push_back(
-        {{"name", source.name}, {"loss", source.loss}, {"tokens", source.tokens}});
-  return fields;
-}
-
-// The fields of each kind, without those that every event has.
-
-json fields_of(const StepReport& r) {
-  return with_sources({{"loss", r.loss},
-                       {"grad_norm", r.grad_norm},
-                       {"lr", r.lr},
-                       {"tokens", r.tokens},
-                       {"tokens_per_s", r.tokens_per_s()},
-                       {"step_s", r.step_s},
-                       {"stages", stages_of(r)},
-                       {"edges", edges_of(r)},
-                       {"collectives", collectives_of(r)}},
-                      r);
-}
-json body_of(const StepCommitted& e) {
-  return fields_of(e.report);
-}
-json body_of(const StepAgain& e) {
-  json fields = fields_of(e.report);
-  fields["back_to"] = e.way.back_to;
-  fields["reached"] = e.way.reached;
-  return fields;
-}
-json body_of(const EvaluationDone& e) {
-  json fields{{"eval_loss", e.loss}};
-  for (const auto& [name, loss] : e.sets)
-    fields["sets"].push_back({{"name", name}, {"loss", loss}});
-  return fields;
-}
-json body_of(const CheckpointSaved& e) {
-  return {{"path", e.path}, {"duration_s", e.duration_s}};
-}
-json body_of(const NotFinite& e) {
-  return {{"cause", e.where}};
-}
-json body_of(const MembershipChanged& e) {
-  json ranks = json::array();
-  for (const RankStatus& r : e.ranks)
-    ranks.push_back({{"rank", r.rank},
-                     {"replica", r.replica},
-                     {"stage", r.stage},
-                     {"shard", r.shard},
-                     {"pid", r.pid},
-                     {"host", r.host}});
-  return {{"pp", e.pipeline.pp},    {"dp", e.pipeline.dp},
-          {"tp", e.pipeline.tp},    {"pipeline", to_json(e.pipeline)},
-          {"schedule", e.schedule}, {"ranks", std::move(ranks)}};
-}
-json body_of(const RankActivity& e) {
-  json links = json::array();
-  for (const auto& link : e.links) links.push_back({{"to", link.to}, {"queued", link.queued}});
-  return {{"state", e.state},
-          {"waiting_for", e.waiting_for},
-          {"resident_bytes", e.resident_bytes},
-          {"memory_bytes", to_json(e.allocated)},
-          {"mailbox_depth", e.mailbox_depth},
-          {"links", std::move(links)}};
-}
-json body_of(const DirectorActivity& e) {
-  return {{"mailbox_depth", e.mailbox_depth}, {"handler_s", e.handler_s}};
-}
-json body_of(const ActionsTraced& e) {
-  json actions = json::array();
-  for (const auto& action : e.actions) actions.push_back(to_json(action));
-  json collectives = json::array();
-  for (const auto& c : e.collectives)
-    collectives.push_back({{"group", c.group},
-                           {"op", c.operation},
-                           {"bucket", c.bucket},
-                           {"begin_s", c.begin_s},
-                           {"end_s", c.end_s}});
-  return {{"actions", std::move(actions)},
-          {"collectives", std::move(collectives)},
-          {"complete", e.complete}};
-}
-json body_of(const TensorTapped& e) {
-  json body{{"to", e.to},
-            {"direction", e.backward ? "backward" : "forward"},
-            {"microbatch", e.microbatch},
-            {"elements", e.summary.elements},
-            {"not_finite", e.summary.not_finite},
-            {"norm", e.summary.norm},
-            {"mean", e.summary.mean},
-            {"min", e.summary.min},
-            {"max", e.summary.max},
-            {"histogram", e.summary.histogram}};
-  if (!e.file.empty()) body["file"] = e.file;
-  if (!e.error.empty()) body["error"] = e.error;
-  return body;
-}
-json body_of(const ParametersSeen& e) {
+json tensors_of(const ParametersSeen& seen) {
   json tensors = json::array();
-  for (const auto& row : e.rows) {
-    json bins = json::array();
-    for (const auto& [bin, count] : row.part.counts) bins.push_back({bin, count});
-    tensors.push_back({{"name", row.tensor},
-                       {"of", row.is_gradient ? "gradient" : "weight"},
-                       {"whole", row.whole},
-                       {"elements", row.part.elements},
-                       {"not_finite", row.part.not_finite},
-                       {"min", row.part.min},
-                       {"max", row.part.max},
-                       {"sum", row.part.sum},
-                       {"squares", row.part.squares},
-                       {"bins", std::move(bins)}});
+  for (const auto& [tensor, is_gradient, whole, part] : seen.rows) {
+    tensors.push_back({{"name", tensor},
+                       {"of", is_gradient ? "gradient" : "weight"},
+                       {"whole", whole},
+                       {"elements", part.elements},
+                       {"not_finite", part.not_finite},
+                       {"min", part.min},
+                       {"max", part.max},
+                       {"sum", part.sum},
+                       {"squares", part.squares},
+                       {"bins", part.counts}});
   }
-  return {{"tensors", std::move(tensors)}};
+  return tensors;
 }
-json body_of(const StragglerFound& e) {
-  return {{"replica", e.replica}, {"stage", e.stage},   {"shard", e.shard},
-          {"score", e.score},     {"busy_s", e.busy_s}, {"usual_busy_s", e.usual_busy_s}};
+
+/// The progress of work that takes longer than a step.
+json progress_of(const RunStatus& status) {
+  json progress = json::array();
+  const auto add = [&](const std::string& what, auto done, auto of, const char* unit) {
+    progress.push_back({{"what", what}, {"done", done}, {"of", of}, {"unit", unit}});
+  };
+  if (const auto& way = status.catch_up)
+    add(kCatchingUp, status.step - way->back_to, way->reached - way->back_to, "steps");
+  if (status.evaluated) add("evaluation", *status.evaluated, status.evaluations, "steps");
+  if (!status.saving) return progress;
+  std::uint64_t saved = 0;
+  for (const RankStatus& rank : status.ranks) saved += rank.saved_bytes;
+  add("checkpoint of step " + std::to_string(*status.saving),
+      std::min(saved, status.checkpoint_bytes), status.checkpoint_bytes, "bytes");
+  return progress;
 }
-json body_of(const LargeGradient& e) {
-  return {{"bucket", e.bucket}, {"norm", e.norm}};
+
+std::uint64_t resident_bytes(const RunStatus& status) {
+  std::uint64_t sum = 0;
+  for (const RankStatus& rank : status.ranks) sum += rank.resident_bytes;
+  return sum;
 }
-json body_of(const FailureDetected& e) {
-  return {{"cause", e.cause}, {"detect_s", e.detect_s}};
-}
-json body_of(const PhaseBegun& e) {
-  return {{"phase", e.phase}};
-}
-json body_of(const WentBack& e) {
-  return {{"cause", to_string(e.way)},
-          {"from", e.from},
-          {"back_to", e.way.back_to},
-          {"reached", e.way.reached}};
-}
-json body_of(const Recovered& e) {
-  return {{"cause", e.cause},
-          {"from", e.from},
-          {"phases", phases_of(e.phases)},
-          {"stall_s", e.stall_s}};
-}
-json body_of(const Rescaled& e) {
-  return {{"cause", e.cause}, {"phases", phases_of(e.phases)}, {"stall_s", e.stall_s}};
-}
-json body_of(const MonitorAttached& e) {
-  return {{"cause", e.who}};
-}
-json body_of(const MonitorDetached& e) {
-  return {{"cause", e.who}, {"dropped", e.dropped}};
-}
-json body_of(const Note& e) {
-  return {{"cause", e.text}};
-}
-json body_of(const RunEnded& e) {
-  return {{"cause", e.outcome.reason}, {"exit_code", e.outcome.exit_code}};
+
+/// The catch-up among the things that are under way.
+std::optional<CatchUp> catch_up_of(const json& status) {
+  for (const json& work : objects_of(status, "progress"))
+    if (text_of(work, "what") == kCatchingUp) {
+      const std::int64_t back_to = integer_of(status, "step") - integer_of(work, "done");
+      return CatchUp{.back_to = back_to, .reached = back_to + integer_of(work, "of")};
+    }
+  return std::nullopt;
 }
 
 }  // namespace
 
-json to_json(const ActionsTraced::Action& a) {
-  return {{"name", a.name},
-          {"begin_s", a.begin_s},
-          {"end_s", a.end_s},
-          {"from", a.from},
-          {"to", a.to},
-          {"waited_s", a.waited_s},
-          {"collective_s", a.collective_s},
-          {"sent_s", a.sent_s}};
+TROUPE_JSON_FIELDS(RunStatus, x.state, x.step, x.max_steps, x.configuration, x.refused, x.pipeline,
+                   x.ranks, keyed("progress", progress_of(x)),
+                   keyed("resident_bytes", resident_bytes(x)))
+
+// The fields of each kind of event, without those that every event has.
+
+TROUPE_JSON_FIELDS(StepReport, x.loss, x.grad_norm, x.lr, x.tokens,
+                   keyed("tokens_per_s", x.tokens_per_s()), x.step_s, unless_empty(x.sources),
+                   keyed("stages", x.stages()), keyed("edges", x.edges()),
+                   keyed("collectives", x.collectives()))
+TROUPE_JSON_FIELDS(EvaluationDone, keyed("eval_loss", x.loss), unless_empty(x.sets))
+TROUPE_JSON_FIELDS(CheckpointSaved, x.path, x.duration_s)
+TROUPE_JSON_FIELDS(NotFinite, keyed("cause", x.where))
+TROUPE_JSON_FIELDS(MembershipChanged, x.pipeline.pp, x.pipeline.dp, x.pipeline.tp, x.pipeline,
+                   x.schedule, x.ranks)
+TROUPE_JSON_FIELDS(RankActivity::Link, x.to, x.queued)
+TROUPE_JSON_FIELDS(RankActivity, x.state, x.waiting_for, x.resident_bytes,
+                   keyed("memory_bytes", x.allocated), x.mailbox_depth, x.links)
+TROUPE_JSON_FIELDS(DirectorActivity, x.mailbox_depth, x.handler_s)
+TROUPE_JSON_FIELDS(TensorTapped, x.to, keyed("direction", x.backward ? "backward" : "forward"),
+                   x.microbatch, x.summary.elements, x.summary.not_finite, x.summary.norm,
+                   x.summary.mean, x.summary.min, x.summary.max,
+                   keyed("histogram", json(x.summary.histogram)), unless_empty(x.file),
+                   unless_empty(x.error))
+TROUPE_JSON_FIELDS(ParametersSeen, keyed("tensors", tensors_of(x)))
+TROUPE_JSON_FIELDS(StragglerFound, x.replica, x.stage, x.shard, x.score, x.busy_s, x.usual_busy_s)
+TROUPE_JSON_FIELDS(LargeGradient, x.bucket, x.norm)
+TROUPE_JSON_FIELDS(FailureDetected, x.cause, x.detect_s)
+TROUPE_JSON_FIELDS(PhaseBegun, x.phase)
+TROUPE_JSON_FIELDS(WentBack, keyed("cause", to_string(x.way)), x.from, x.way.back_to, x.way.reached)
+TROUPE_JSON_FIELDS(Recovered, x.cause, x.from, x.phases, x.stall_s)
+TROUPE_JSON_FIELDS(Rescaled, x.cause, x.phases, x.stall_s)
+TROUPE_JSON_FIELDS(MonitorAttached, keyed("cause", x.who))
+TROUPE_JSON_FIELDS(MonitorDetached, keyed("cause", x.who), x.dropped)
+TROUPE_JSON_FIELDS(Note, keyed("cause", x.text))
+TROUPE_JSON_FIELDS(RunEnded, keyed("cause", x.outcome.reason), x.outcome.exit_code)
+
+namespace {
+
+template <typename Body>
+json body_json(const Body& body) {
+  return body;
+}
+json body_json(const StepCommitted& step) {
+  return step.report;
+}
+json body_json(const StepAgain& again) {
+  json out = again.report;
+  out.update(json(again.way));
+  return out;
+}
+/// The ranks have not done anything yet.
+json body_json(const MembershipChanged& membership) {
+  json out = membership;
+  for (json& rank : out["ranks"])
+    for (const char* later : {"state", "waiting_for", "resident_bytes", "memory_bytes"})
+      rank.erase(later);
+  return out;
 }
 
+StepReport received_report(const json& event) {
+  auto report = read_fields<StepReport>(event);
+  report.step = integer_of(event, "step");
+  report.replicas = {
+      std::make_shared<StepReport::Measured>(read_fields<StepReport::Measured>(event))};
+  return report;
+}
+
+template <typename Body>
+void receive(const json& event, Body& body) {
+  read_value(event, body);
+}
+void receive(const json& event, StepCommitted& step) {
+  step.report = received_report(event);
+}
+void receive(const json& event, StepAgain& again) {
+  again = {.report = received_report(event), .way = read_fields<CatchUp>(event)};
+}
+void receive(const json& event, RunEnded& end) {
+  read_value(event, end);
+  end.outcome.step = integer_of(event, "step");
+}
+
+/// An empty body of each kind, in the order of kEventNames.
+template <typename... Bodies>
+std::vector<EventBody> empty_bodies(const std::variant<Bodies...>*) {
+  return {Bodies{}...};
+}
+
+}  // namespace
+
 json to_json(const RunEvent& event) {
-  json out = std::visit([](const auto& body) { return body_of(body); }, event.body);
+  json out = std::visit([](const auto& body) { return body_json(body); }, event.body);
   out["time"] = event.time;
   out["kind"] = kind_name(event);
   out["configuration"] = event.configuration;
   out["step"] = event.step;
   if (event.rank >= 0) out["rank"] = event.rank;
   return out;
+}
+
+std::optional<RunEvent> received_event(const json& event) {
+  RunEvent received{.configuration = field_of<std::uint32_t>(event, "configuration"),
+                    .step = integer_of(event, "step"),
+                    .rank = field_of(event, "rank", -1),
+                    .body = {},
+                    .time = number_of(event, "time")};
+  const std::string kind = text_of(event, "kind");
+  for (EventBody& body : empty_bodies(&received.body)) {
+    received.body = std::move(body);
+    if (kind_name(received) != kind) continue;
+    if ((mask_of<TensorTapped, ParametersSeen>()[received.body.index()])) return std::nullopt;
+    std::visit([&](auto& fields) { receive(event, fields); }, received.body);
+    return received;
+  }
+  return std::nullopt;
+}
+
+json to_json(const RunStatus& status, const std::string& run) {
+  json out = status;
+  out["run"] = run;
+  return out;
+}
+
+RunStatus received_status(const json& status) {
+  auto received = read_fields<RunStatus>(status);
+  received.catch_up = catch_up_of(status);
+  return received;
 }
 
 EventMask parse_kinds(const std::string& names) {

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "actors/monitors/subscriber_thread.h"
-#include "launch/control/memory_json.h"
+#include "launch/control/event_json.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -171,7 +171,7 @@ class PrometheusEndpoint::Metrics {
       return;  // a late heartbeat from a rank of an earlier configuration
     const std::string rank = std::to_string(event.rank);
     resident_.of({{"rank", rank}}).Set(static_cast<double>(activity.resident_bytes));
-    const auto allocated = to_json(activity.allocated);
+    const nlohmann::json allocated = activity.allocated;
     for (const auto& [purpose, bytes] : allocated.items())
       if (purpose != "total")
         allocated_.of({{"rank", rank}, {"purpose", purpose}}).Set(bytes.get<double>());

@@ -9,15 +9,12 @@ namespace troupe::launch {
 nlohmann::json to_json(const WholeStep& step, const std::vector<actors::RankStatus>& ranks) {
   using nlohmann::json;
   json rows = json::array();
-  for (const actors::RankStatus& rank : ranks) {
-    json actions = json::array();
-    for (const auto& action : step.ranks.at(rank.rank)) actions.push_back(launch::to_json(action));
+  for (const actors::RankStatus& rank : ranks)
     rows.push_back({{"rank", rank.rank},
                     {"replica", rank.replica},
                     {"stage", rank.stage},
                     {"shard", rank.shard},
-                    {"actions", std::move(actions)}});
-  }
+                    {"actions", step.ranks.at(rank.rank)}});
   return {{"step", step.step}, {"ranks", std::move(rows)}};
 }
 

@@ -11,8 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "launch/monitors/event_fields.h"
-#include "launch/monitors/received_event.h"
+#include "launch/control/event_json.h"
 #include "schedules/plan/action.h"
 
 namespace troupe::launch {
@@ -145,13 +144,10 @@ TraceCollector::TraceCollector(const json& status, int num_steps) : num_steps_(n
 
 void TraceCollector::add_ranks(const json& from) {
   ranks_.clear();
-  for (const json& rank : objects_of(from, "ranks")) {
-    const int number = static_cast<int>(integer_of(rank, "rank"));
-    const std::string shard =
-        integer_of(from, "tp", 1) > 1 ? fmt::format(", shard {}", integer_of(rank, "shard")) : "";
-    ranks_[number] = fmt::format("rank {} (replica {}, stage {}{})", number,
-                                 integer_of(rank, "replica"), integer_of(rank, "stage"), shard);
-  }
+  const bool has_shards = integer_of(from, "tp", 1) > 1;
+  for (const auto& r : field_of<std::vector<actors::RankStatus>>(from, "ranks"))
+    ranks_[r.rank] = fmt::format("rank {} (replica {}, stage {}{})", r.rank, r.replica, r.stage,
+                                 has_shards ? fmt::format(", shard {}", r.shard) : "");
 }
 
 void TraceCollector::add(const json& event) {
@@ -164,7 +160,7 @@ void TraceCollector::add(const json& event) {
   const std::int64_t step = integer_of(event, "step", -1);
   Step& ranks = open_[step];
   ActionsTraced& row = ranks[static_cast<int>(integer_of(event, "rank", -1))];
-  ActionsTraced part = received_actions(event);
+  auto part = read_fields<ActionsTraced>(event);
   std::ranges::move(part.actions, std::back_inserter(row.actions));
   std::ranges::move(part.collectives, std::back_inserter(row.collectives));
   row.complete = part.complete;

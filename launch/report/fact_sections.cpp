@@ -8,10 +8,10 @@
 #include "actors/tuning/step_meter.h"
 #include "launch/charts/html.h"
 #include "launch/host/quantities.h"
-#include "launch/monitors/event_fields.h"
 #include "launch/report/curve_charts.h"
 #include "launch/report/history_strips.h"
 #include "launch/report/sections.h"
+#include "launch/run/json_fields.h"
 
 // What a run is, how it is, and how its loss fell.
 

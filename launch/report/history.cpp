@@ -9,25 +9,29 @@
 #include <utility>
 
 #include "actors/topology/reports.h"
+#include "launch/control/event_json.h"
 #include "launch/host/quantities.h"
-#include "launch/monitors/event_fields.h"
 
 namespace troupe::launch {
 namespace {
 
 using nlohmann::json;
 
-double seconds_of(const json& event, const char* field) {
-  const double value = number_of(event, field);
+double finite_or_0(double value) {
   return std::isfinite(value) ? value : 0;
+}
+double seconds_of(const json& event, const char* field) {
+  return finite_or_0(number_of(event, field));
 }
 
 std::vector<Phase> phases_of(const json& event) {
   std::vector<Phase> phases;
   const auto found = event.find("phases");
   if (found == event.end()) return phases;
+  const auto told = read_fields<actors::RecoveryPhases>(*found);
   for (const actors::PhaseName& phase : actors::kPhaseNames)
-    phases.push_back({.name = std::string(phase.name), .seconds = seconds_of(*found, phase.field)});
+    phases.push_back(
+        {.name = std::string(phase.name), .seconds = finite_or_0(told.*phase.seconds)});
   return phases;
 }
 
@@ -53,7 +57,8 @@ std::string text_for_people(const std::string& kind, const json& event) {
     return fmt::format("bucket {} of its gradients has a norm of {:.4g}",
                        integer_of(event, "bucket"), number_of(event, "norm"));
   if (kind == "evaluation")
-    return "loss " + actors::losses_text(number_of(event, "eval_loss"), set_losses(event));
+    return "loss " + actors::losses_text(number_of(event, "eval_loss"),
+                                         field_of<std::vector<actors::SetLoss>>(event, "sets"));
   if (kind == "checkpoint")
     return fmt::format("{}, written in {}",
                        std::filesystem::path(text_of(event, "path")).filename().string(),
@@ -86,8 +91,7 @@ void Historian::add(const json& event) {
                                     .duration_s = seconds_of(event, "duration_s")});
   constexpr std::array kTold{"failure",        "went_back",  "recovered", "rescaled", "straggler",
                              "large_gradient", "not_finite", "note",      "ended"};
-  if (std::ranges::find(kTold, kind) != kTold.end())
-    history_.timeline.push_back(entry_of(event));
+  if (std::ranges::find(kTold, kind) != kTold.end()) history_.timeline.push_back(entry_of(event));
 }
 
 void Historian::begin_launch(double time) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "launch/monitors/event_fields.h"
+#include "launch/run/report_fields.h"
 
 namespace troupe::launch {
 namespace {
@@ -171,7 +171,9 @@ Metrics read_metrics(std::istream& file) {
     if (line.contains("eval_loss")) {
       if (metrics.evaluations.empty() || metrics.evaluations.back().step < step)
         metrics.evaluations.push_back(
-            {.step = step, .loss = number_of(line, "eval_loss"), .sets = set_losses(line)});
+            {.step = step,
+             .loss = number_of(line, "eval_loss"),
+             .sets = field_of<std::vector<actors::SetLoss>>(line, "sets")});
     } else if (metrics.steps.empty() || metrics.steps.back().step < step) {
       const auto ranks = rank_times(line);
       metrics.steps.push_back(row_of(line, ranks));

@@ -10,7 +10,7 @@
 
 #include "actors/tuning/step_meter.h"
 #include "launch/host/quantities.h"
-#include "launch/monitors/event_fields.h"
+#include "launch/run/json_fields.h"
 #include "schedules/analysis/simulate.h"
 #include "schedules/analysis/validate.h"
 

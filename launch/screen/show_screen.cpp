@@ -8,7 +8,7 @@
 #include <array>
 #include <chrono>
 
-#include "launch/monitors/received_event.h"
+#include "launch/control/event_json.h"
 #include "launch/screen/frame.h"
 #include "launch/screen/panes.h"
 #include "launch/screen/picture.h"

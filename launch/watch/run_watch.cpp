@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "launch/control/event_json.h"
-#include "launch/monitors/event_fields.h"
+#include "launch/run/json_fields.h"
 
 namespace troupe::launch {
 namespace {

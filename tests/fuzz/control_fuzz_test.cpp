@@ -3,7 +3,6 @@
 
 #include "launch/control/control_protocol.h"
 #include "launch/control/event_json.h"
-#include "launch/monitors/received_event.h"
 #include "launch/monitors/trace_collector.h"
 #include "launch/screen/picture.h"
 #include "launch/watch/run_watch.h"

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-#include "launch/control/control_protocol.h"
+#include "launch/control/event_json.h"
 #include "tensor/shortage.h"
 
 namespace troupe::launch {
@@ -113,9 +113,7 @@ nlohmann::json ClusterRun::status() {
     status["tokens_per_s"] = pace->tokens_per_s;
     status["time_left_s"] = pace->left_s;
     if (pace->mfu) status["mfu"] = *pace->mfu;
-    for (const auto& source : pace->sources)
-      status["sources"].push_back(
-          {{"name", source.name}, {"loss", source.loss}, {"tokens", source.tokens}});
+    if (!pace->sources.empty()) status["sources"] = pace->sources;
     if (pace->device_total_bytes > 0) {
       status["device_used_bytes"] = pace->device_used_bytes;
       status["device_total_bytes"] = pace->device_total_bytes;

@@ -5,7 +5,7 @@
 #include "launch/commands/commands.h"
 #include "launch/commands/launching/run_summary.h"
 #include "launch/commands/launching/sinks.h"
-#include "launch/control/memory_json.h"
+#include "launch/control/event_json.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
 #include "launch/manifest/inputs/differences.h"
@@ -77,7 +77,7 @@ json ranks_json(const Placement& placement, double bandwidth) {
                     {"layers", r.layers},
                     {"parameters", r.parameters},
                     {"trained_parameters", r.trained},
-                    {"memory_bytes", to_json(r.memory.allocated)},
+                    {"memory_bytes", r.memory.allocated},
                     {"estimated_bytes",
                      {{"workspace", r.memory.workspace},
                       {"context", r.memory.context},

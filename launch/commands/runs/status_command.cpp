@@ -5,6 +5,7 @@
 
 #include "launch/commands/commands.h"
 #include "launch/commands/runs/diagnosis.h"
+#include "launch/control/event_json.h"
 #include "launch/control/live_run.h"
 #include "launch/host/console.h"
 #include "launch/host/quantities.h"

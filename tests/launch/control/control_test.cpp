@@ -11,6 +11,7 @@
 
 #include "launch/control/control_client.h"
 #include "launch/control/control_server.h"
+#include "launch/control/event_json.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"

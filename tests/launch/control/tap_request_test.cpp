@@ -2,7 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "launch/control/control_protocol.h"
+#include "launch/control/event_json.h"
 #include "tests/support/expect_error.h"
 
 namespace troupe::test {

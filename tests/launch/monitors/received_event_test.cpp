@@ -1,10 +1,7 @@
-#include "launch/monitors/received_event.h"
-
 #include <boost/test/unit_test.hpp>
 #include <random>
 #include <set>
 
-#include "launch/control/control_protocol.h"
 #include "launch/control/event_json.h"
 #include "tests/launch/step_event.h"
 #include "tests/support/seed.h"

@@ -4,7 +4,7 @@
 #include <future>
 #include <set>
 
-#include "launch/control/control_protocol.h"
+#include "launch/control/event_json.h"
 #include "launch/web/order_preview.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
