@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,34 +13,32 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
+#include "launch/run/report_fields.h"
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
 namespace {
 
-std::string exact(double x) {
-  return std::isfinite(x) ? fmt::format("{:.17g}", x) : "null";
-}
-std::string plain(double x) {
-  return std::isfinite(x) ? fmt::format("{}", x) : "null";
-}
+using nlohmann::ordered_json;
 
-/// Memory of a stage's GPU; empty on a CPU.
-std::string device_fields(const actors::StepReport::StageTime& stage) {
-  if (stage.device_total_bytes == 0) return "";
-  return fmt::format(R"(,"device_used_bytes":{},"device_total_bytes":{})", stage.device_used_bytes,
-                     stage.device_total_bytes);
-}
-
-/// The losses of a mixture's sources; empty without one.
-std::string sources_field(const actors::StepReport& report) {
-  std::string sources;
-  for (const auto& source : report.sources)
-    sources += fmt::format(R"({}{{"name":{},"loss":{},"tokens":{}}})", sources.empty() ? "" : ",",
-                           nlohmann::json(source.name).dump(), exact(source.loss), source.tokens);
-  return sources.empty() ? "" : fmt::format(R"("sources":[{}],)", sources);
+/// The text of a value. Numbers are not as nlohmann writes them, who adds ".0" to a whole one: they
+/// have as few digits as hold them, but losses and norms all 17.
+std::string text_in_line(const ordered_json& value, std::string_view key = {}) {
+  if (value.is_structured()) {
+    std::vector<std::string> parts;
+    for (const auto& [name, part] : value.items())
+      parts.push_back((value.is_object() ? ordered_json(name).dump() + ":" : "") +
+                      text_in_line(part, name));
+    const std::string inner = fmt::format("{}", fmt::join(parts, ","));
+    return value.is_object() ? "{" + inner + "}" : "[" + inner + "]";
+  }
+  if (!value.is_number_float() || !std::isfinite(value.get<double>())) return value.dump();
+  const bool exact = key == "loss" || key == "grad_norm" || key == "eval_loss";
+  return fmt::format(fmt::runtime(exact ? "{:.17g}" : "{}"), value.get<double>());
 }
 
 /// What a line of the file is about; none for an incomplete line.
@@ -57,39 +56,36 @@ std::optional<Subject> subject_of(const std::string& line) {
 }  // namespace
 
 std::string metrics_line(const actors::StepReport& r, std::optional<double> mfu) {
-  std::string stages;
-  for (const auto& s : r.stages())
-    stages += fmt::format(R"({}{{"replica":{},"stage":{},"shard":{},"busy_s":{},"idle_s":{},)"
-                          R"("collective_s":{},"collective_share":{}{}}})",
-                          stages.empty() ? "" : ",", s.replica, s.stage, s.shard, plain(s.busy_s),
-                          plain(s.idle_s), plain(s.collective_s),
-                          plain(r.step_s > 0 ? s.collective_s / r.step_s : 0), device_fields(s));
-  std::string edges;
-  for (const auto& e : r.edges())
-    edges += fmt::format(R"({}{{"from":{},"to":{},"bytes":{}}})", edges.empty() ? "" : ",", e.from,
-                         e.to, e.bytes);
-  std::string collectives;
-  for (const auto& c : r.collectives())
-    collectives += fmt::format(
-        R"({}{{"group":"{}","op":"{}","count":{},"bytes":{},"time_s":{},"exposed_s":{}}})",
-        collectives.empty() ? "" : ",", c.group, c.operation, c.count, c.bytes, plain(c.time_s),
-        plain(c.exposed_s));
-  return fmt::format(
-      R"({{"step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"first_sample":{},)"
-      R"("tokens_per_s":{},"step_s":{},{}{})"
-      R"("stages":[{}],"edges":[{}],"collectives":[{}]}})",
-      r.step, exact(r.loss), exact(r.grad_norm), plain(r.lr), r.tokens, r.first_sample,
-      plain(r.tokens_per_s()), plain(r.step_s), mfu ? fmt::format(R"("mfu":{},)", plain(*mfu)) : "",
-      sources_field(r), stages, edges, collectives);
+  ordered_json line{{"step", r.step},
+                    {"loss", r.loss},
+                    {"grad_norm", r.grad_norm},
+                    {"lr", r.lr},
+                    {"tokens", r.tokens},
+                    {"first_sample", r.first_sample},
+                    {"tokens_per_s", r.tokens_per_s()},
+                    {"step_s", r.step_s}};
+  if (mfu) line["mfu"] = *mfu;
+  if (!r.sources.empty()) line["sources"] = r.sources;
+  line["stages"] = ordered_json::array();
+  line["edges"] = ordered_json::array();
+  for (actors::StepReport::StageTime stage : r.stages()) {
+    const ordered_json whole = stage;
+    stage.device_used_bytes = stage.device_total_bytes = 0;  // these come last
+    ordered_json row = stage;
+    row["collective_share"] = r.step_s > 0 ? stage.collective_s / r.step_s : 0;
+    row.update(whole);
+    line["stages"].push_back(std::move(row));
+  }
+  for (const auto& edge : r.edges())
+    line["edges"].push_back({{"from", edge.from}, {"to", edge.to}, {"bytes", edge.bytes}});
+  line["collectives"] = r.collectives();
+  return text_in_line(line);
 }
 
 std::string metrics_line(const actors::EvalReport& r) {
-  std::string sets;
-  for (const auto& [name, loss] : r.sets)
-    sets += fmt::format(R"({}{{"name":{},"loss":{}}})", sets.empty() ? "" : ",",
-                        nlohmann::json(name).dump(), exact(loss));
-  return fmt::format(R"({{"step":{},"eval_loss":{}{}}})", r.step, exact(r.loss),
-                     sets.empty() ? "" : fmt::format(R"(,"sets":[{}])", sets));
+  ordered_json line{{"step", r.step}, {"eval_loss", r.loss}};
+  if (!r.sets.empty()) line["sets"] = r.sets;
+  return text_in_line(line);
 }
 
 MetricsFile::MetricsFile(const std::filesystem::path& path)
