@@ -15,17 +15,7 @@ namespace {
 using nlohmann::json;
 
 std::vector<RankTimes> rank_times(const json& line) {
-  std::vector<RankTimes> ranks;
-  for (const json& s : objects_of(line, "stages"))
-    ranks.push_back({.replica = static_cast<int>(integer_of(s, "replica")),
-                     .stage = static_cast<int>(integer_of(s, "stage")),
-                     .shard = static_cast<int>(integer_of(s, "shard")),
-                     .busy_s = number_of(s, "busy_s"),
-                     .idle_s = number_of(s, "idle_s"),
-                     .collective_s = number_of(s, "collective_s"),
-                     .device_used_bytes = integer_of(s, "device_used_bytes"),
-                     .device_total_bytes = integer_of(s, "device_total_bytes")});
-  return ranks;
+  return field_of<std::vector<RankTimes>>(line, "stages");
 }
 
 double mean(const std::vector<RankTimes>& ranks, double RankTimes::*time) {
@@ -36,9 +26,10 @@ double mean(const std::vector<RankTimes>& ranks, double RankTimes::*time) {
 
 /// Groups work side by side, so that of the longest one counts.
 double exposed_of(const json& line) {
+  using Collectives = actors::StepReport::Collectives;
   std::map<std::string, double> by_group;
-  for (const json& c : objects_of(line, "collectives"))
-    by_group[text_of(c, "group")] += number_of(c, "exposed_s");
+  for (const auto& row : field_of<std::vector<Collectives>>(line, "collectives"))
+    by_group[row.group] += row.exposed_s;
   double longest = 0;
   for (const auto& [group, seconds] : by_group) longest = std::max(longest, seconds);
   return longest;

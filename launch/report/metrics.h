@@ -37,17 +37,8 @@ struct EvaluationRow {
   std::vector<actors::SetLoss> sets;  ///< all; none if there is but one
 };
 
-/// What a rank did over some steps.
-struct RankTimes {
-  int replica = 0;
-  int stage = 0;
-  int shard = 0;
-  double busy_s = 0;
-  double idle_s = 0;
-  double collective_s = 0;
-  std::int64_t device_used_bytes = 0;   ///< of its GPU's memory, at most; 0 without a GPU
-  std::int64_t device_total_bytes = 0;  ///< of its GPU
-};
+/// What a rank did over some steps; of its GPU's memory, the most that was used.
+using RankTimes = actors::StepReport::StageTime;
 
 /// A source of a mixture.
 struct SourceRow {

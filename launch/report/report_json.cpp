@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "launch/charts/curve.h"
+#include "launch/run/report_fields.h"
 
 namespace troupe::launch {
 namespace {
@@ -42,22 +43,6 @@ json eval_sets_json(const Metrics& metrics) {
   json out = json::array();
   for (const SetLosses& set : losses_by_set(metrics.evaluations))
     out.push_back({{"name", set.name}, {"loss", points_json(set.losses)}});
-  return out;
-}
-
-json ranks_json(const Metrics& metrics) {
-  json out = json::array();
-  for (const RankTimes& rank : metrics.ranks) {
-    out.push_back({{"replica", rank.replica},
-                   {"stage", rank.stage},
-                   {"shard", rank.shard},
-                   {"busy_s", rank.busy_s},
-                   {"idle_s", rank.idle_s},
-                   {"collective_s", rank.collective_s}});
-    if (rank.device_total_bytes == 0) continue;
-    out.back()["device_used_bytes"] = rank.device_used_bytes;
-    out.back()["device_total_bytes"] = rank.device_total_bytes;
-  }
   return out;
 }
 
@@ -154,7 +139,7 @@ json to_json(const RunReport& run) {
            {"eval_sets", eval_sets_json(run.metrics)},
            {"time", time_json(run)},
            {"exposed_s", exposed_s(run.metrics)},
-           {"ranks", ranks_json(run.metrics)},
+           {"ranks", run.metrics.ranks},
            {"shapes", shapes_json(run.history)},
            {"events", timeline_json(run.history)},
            {"checkpoints", checkpoints_json(run.checkpoints)},
