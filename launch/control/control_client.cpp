@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "launch/run/json_fields.h"
 #include "launch/run/run_directory.h"
 #include "tensor/error.h"
 
@@ -41,24 +42,19 @@ int connect_to(const ControlAddress& address) {
 
 }  // namespace
 
-nlohmann::json to_json(const ControlAddress& a) {
-  return {{"host", a.host}, {"port", a.port}, {"token", a.token}, {"pid", a.pid}};
+TROUPE_JSON_FIELDS(ControlAddress, x.host, x.port, x.token, x.pid)
+
+nlohmann::json to_json(const ControlAddress& address) {
+  return address;
 }
 
 std::optional<ControlAddress> read_control(const std::filesystem::path& run) {
   const auto json = read_json(run / kControlFile);
   if (!json) return std::nullopt;
-  const auto text = [&](const char* name) {
-    return json->contains(name) && json->at(name).is_string();
-  };
-  const auto integer = [&](const char* name) {
-    return json->contains(name) && json->at(name).is_number_integer();
-  };
-  if (!text("host") || !text("token") || !integer("port") || !integer("pid")) return std::nullopt;
-  return ControlAddress{.host = json->at("host"),
-                        .port = json->at("port"),
-                        .token = json->at("token"),
-                        .pid = json->at("pid")};
+  const auto address = read_fields<ControlAddress>(*json);
+  const bool whole =
+      !address.host.empty() && !address.token.empty() && address.port != 0 && address.pid != 0;
+  return whole ? std::optional(address) : std::nullopt;
 }
 
 ControlClient::ControlClient(const ControlAddress& address, const std::string& request,

@@ -17,23 +17,6 @@ using namespace actors;
 
 namespace {
 
-json tensors_of(const ParametersSeen& seen) {
-  json tensors = json::array();
-  for (const auto& [tensor, is_gradient, whole, part] : seen.rows) {
-    tensors.push_back({{"name", tensor},
-                       {"of", is_gradient ? "gradient" : "weight"},
-                       {"whole", whole},
-                       {"elements", part.elements},
-                       {"not_finite", part.not_finite},
-                       {"min", part.min},
-                       {"max", part.max},
-                       {"sum", part.sum},
-                       {"squares", part.squares},
-                       {"bins", part.counts}});
-  }
-  return tensors;
-}
-
 /// The progress of work that takes longer than a step.
 json progress_of(const RunStatus& status) {
   json progress = json::array();
@@ -93,7 +76,11 @@ TROUPE_JSON_FIELDS(TensorTapped, x.to, keyed("direction", x.backward ? "backward
                    x.summary.mean, x.summary.min, x.summary.max,
                    keyed("histogram", json(x.summary.histogram)), unless_empty(x.file),
                    unless_empty(x.error))
-TROUPE_JSON_FIELDS(ParametersSeen, keyed("tensors", tensors_of(x)))
+TROUPE_JSON_FIELDS(ParametersSeen::Row, keyed("name", x.tensor),
+                   keyed("of", x.is_gradient ? "gradient" : "weight"), x.whole, x.part.elements,
+                   x.part.not_finite, x.part.min, x.part.max, x.part.sum, x.part.squares,
+                   keyed("bins", json(x.part.counts)))
+TROUPE_JSON_FIELDS(ParametersSeen, keyed("tensors", x.rows))
 TROUPE_JSON_FIELDS(StragglerFound, x.replica, x.stage, x.shard, x.score, x.busy_s, x.usual_busy_s)
 TROUPE_JSON_FIELDS(LargeGradient, x.bucket, x.norm)
 TROUPE_JSON_FIELDS(FailureDetected, x.cause, x.detect_s)

@@ -2,17 +2,15 @@
 
 #include "launch/control/request_fields.h"
 #include "launch/manifest/toml/synonyms.h"
+#include "launch/run/json_fields.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
+
+TROUPE_JSON_FIELDS(actors::ScaleRequest, x.pp, x.dp, x.tp, x.layout, x.schedule)
+
 nlohmann::json to_json(const actors::ScaleRequest& request) {
-  nlohmann::json fields = nlohmann::json::object();
-  if (request.pp) fields["pp"] = *request.pp;
-  if (request.dp) fields["dp"] = *request.dp;
-  if (request.tp) fields["tp"] = *request.tp;
-  if (request.layout) fields["layout"] = *request.layout;
-  if (request.schedule) fields["schedule"] = *request.schedule;
-  return fields;
+  return request;
 }
 
 actors::ScaleRequest parse_scale(const nlohmann::json& fields) {

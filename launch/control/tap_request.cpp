@@ -11,6 +11,7 @@
 
 #include "actors/topology/configuration.h"
 #include "launch/control/request_fields.h"
+#include "launch/run/json_fields.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -106,15 +107,11 @@ actors::TapRequest parse_edge(const std::string& text) {
   return request;
 }
 
+TROUPE_JSON_FIELDS(actors::TapRequest, x.from, x.to, x.backward, x.every, x.microbatch,
+                   x.only_not_finite, x.dump, x.samples)
+
 nlohmann::json to_json(const actors::TapRequest& request) {
-  return {{"from", request.from},
-          {"to", request.to},
-          {"backward", request.backward},
-          {"every", request.every},
-          {"microbatch", request.microbatch},
-          {"only_not_finite", request.only_not_finite},
-          {"dump", request.dump},
-          {"samples", request.samples}};
+  return request;
 }
 
 actors::TapRequest parse_tap(const nlohmann::json& fields) {

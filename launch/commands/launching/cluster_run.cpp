@@ -105,20 +105,14 @@ void ClusterRun::serve() {
        .hub = &cluster_->hub()});
 }
 
+TROUPE_JSON_FIELDS(RunLog::Pace, x.loss, x.tokens_per_s, keyed("time_left_s", x.left_s), x.mfu,
+                   unless_empty(x.sources), unless_empty(x.device_used_bytes),
+                   unless_empty(x.device_total_bytes))
+
 /// The reply to a status request while the run lives.
 nlohmann::json ClusterRun::status() {
   nlohmann::json status = to_json(cluster_->status(), with_.spec.name);
-  if (const auto pace = with_.log.pace()) {
-    status["loss"] = pace->loss;
-    status["tokens_per_s"] = pace->tokens_per_s;
-    status["time_left_s"] = pace->left_s;
-    if (pace->mfu) status["mfu"] = *pace->mfu;
-    if (!pace->sources.empty()) status["sources"] = pace->sources;
-    if (pace->device_total_bytes > 0) {
-      status["device_used_bytes"] = pace->device_used_bytes;
-      status["device_total_bytes"] = pace->device_total_bytes;
-    }
-  }
+  if (const auto pace = with_.log.pace()) status.update(nlohmann::json(*pace));
   status["endpoints"] = sinks_->endpoints();
   status["troubles"] = with_.log.troubles();
   const actors::Hub::Counts hub = cluster_->hub().counts();
