@@ -56,7 +56,8 @@ template <typename T>
 class PassingSeries {
  public:
   explicit PassingSeries(Family<T>& family) : family_(family) {}
-  T& of(const Labels& labels) {
+  T& of(Labels labels, const Labels& more = {}) {
+    labels.insert(more.begin(), more.end());
     T& series = family_.Add(labels);
     shown_.insert(&series);
     return series;
@@ -77,42 +78,7 @@ class PassingSeries {
 /// may be read meanwhile.
 class PrometheusEndpoint::Metrics {
  public:
-  Metrics(Registry& registry, const PeakRate& peak)
-      : registry_(registry),
-        peak_(peak),
-        busy_(counters(registry, "troupe_pipeline_stage_busy_seconds_total",
-                       "Time a stage computed.")),
-        idle_(
-            counters(registry, "troupe_pipeline_stage_idle_seconds_total",
-                     "Time a stage waited while its plan ran: for messages of other stages, or for "
-                     "collectives of its shards and replicas.")),
-        bytes_(counters(registry, "troupe_link_bytes_total",
-                        "Payload bytes sent from rank src to rank dst.")),
-        waits_(counters(registry, "troupe_link_wait_seconds_total",
-                        "Time that rank dst waited for messages of rank src.")),
-        mailbox_(gauges(registry, "troupe_actor_mailbox_depth",
-                        "Messages that wait for an actor: the director, or a rank's stage.")),
-        mfu_(gauges(registry, "troupe_train_mfu_ratio",
-                    "Model FLOP/s over the peak rate of all ranks.")),
-        set_loss_(gauges(registry, "troupe_eval_set_loss",
-                         "Loss of the newest evaluation on one of several sets.")),
-        source_loss_(gauges(registry, "troupe_train_source_loss",
-                            "Loss of a mixture's source in the newest step that had it.")),
-        source_tokens_(counters(registry, "troupe_train_source_tokens_total",
-                                "Tokens of a mixture's source that were trained on.")),
-        mailboxes_(mailbox_),
-        queued_(gauges(registry, "troupe_link_queue_depth",
-                       "Tensors of rank src that wait for a credit of rank dst.")),
-        resident_(gauges(registry, "troupe_process_resident_memory_bytes",
-                         "Resident memory of a rank's process.")),
-        allocated_(gauges(registry, "troupe_rank_allocated_memory_bytes",
-                          "Memory that a rank has allocated, by what it is for.")),
-        device_used_(gauges(registry, "troupe_device_memory_used_bytes",
-                            "Memory of a rank's GPU that processes use.")),
-        device_total_(
-            gauges(registry, "troupe_device_memory_total_bytes", "Memory of a rank's GPU.")),
-        recent_events_(counters(registry, "troupe_run_events_total",
-                                "What happened beside steps, by kind of event.")) {}
+  Metrics(Registry& registry, const PeakRate& peak) : registry_(registry), peak_(peak) {}
 
   void apply(const RunEvent& event) {
     configuration_.Set(event.configuration);
@@ -138,22 +104,16 @@ class PrometheusEndpoint::Metrics {
       const Labels place{{"replica", std::to_string(s.replica)},
                          {"stage", std::to_string(s.stage)},
                          {"shard", std::to_string(s.shard)}};
-      Labels busy = place, message = place, collective = place;
-      busy["phase"] = "compute";
-      message["cause"] = "message";
-      collective["cause"] = "collective";
-      busy_.of(busy).Increment(s.busy_s);
-      idle_.of(message).Increment(std::max(0.0, s.idle_s - s.collective_s));
-      idle_.of(collective).Increment(s.collective_s);
+      busy_.of(place, {{"phase", "compute"}}).Increment(s.busy_s);
+      idle_.of(place, {{"cause", "message"}}).Increment(std::max(0.0, s.idle_s - s.collective_s));
+      idle_.of(place, {{"cause", "collective"}}).Increment(s.collective_s);
       if (s.device_total_bytes == 0) continue;
       device_used_.of(place).Set(static_cast<double>(s.device_used_bytes));
       device_total_.of(place).Set(static_cast<double>(s.device_total_bytes));
     }
     for (const auto& e : r.edges()) {
       const Labels link{{"src", std::to_string(e.from)}, {"dst", std::to_string(e.to)}};
-      Labels data = link;
-      data.emplace("kind", "tensor");
-      bytes_.of(data).Increment(static_cast<double>(e.bytes));
+      bytes_.of(link, {{"kind", "tensor"}}).Increment(static_cast<double>(e.bytes));
       waits_.of(link).Increment(e.wait_s);
     }
   }
@@ -244,11 +204,41 @@ class PrometheusEndpoint::Metrics {
   Histogram& handler_s_ = histograms(registry_, "troupe_actor_handler_duration_seconds",
                                      "Time that an event took an actor.")
                               .Add({{"actor", "director"}}, handler_buckets());
-  PassingSeries<Counter> busy_, idle_, bytes_, waits_;
-  Family<Gauge>&mailbox_, &mfu_, &set_loss_, &source_loss_;
-  Family<Counter>& source_tokens_;
-  PassingSeries<Gauge> mailboxes_, queued_, resident_, allocated_, device_used_, device_total_;
-  Family<Counter>& recent_events_;
+  PassingSeries<Counter> busy_{
+      counters(registry_, "troupe_pipeline_stage_busy_seconds_total", "Time a stage computed.")};
+  PassingSeries<Counter> idle_{
+      counters(registry_, "troupe_pipeline_stage_idle_seconds_total",
+               "Time a stage waited while its plan ran: for messages of other stages, or for "
+               "collectives of its shards and replicas.")};
+  PassingSeries<Counter> bytes_{counters(registry_, "troupe_link_bytes_total",
+                                         "Payload bytes sent from rank src to rank dst.")};
+  PassingSeries<Counter> waits_{counters(registry_, "troupe_link_wait_seconds_total",
+                                         "Time that rank dst waited for messages of rank src.")};
+  Family<Gauge>& mailbox_ =
+      gauges(registry_, "troupe_actor_mailbox_depth",
+             "Messages that wait for an actor: the director, or a rank's stage.");
+  Family<Gauge>& mfu_ =
+      gauges(registry_, "troupe_train_mfu_ratio", "Model FLOP/s over the peak rate of all ranks.");
+  Family<Gauge>& set_loss_ = gauges(registry_, "troupe_eval_set_loss",
+                                    "Loss of the newest evaluation on one of several sets.");
+  Family<Gauge>& source_loss_ =
+      gauges(registry_, "troupe_train_source_loss",
+             "Loss of a mixture's source in the newest step that had it.");
+  Family<Counter>& source_tokens_ = counters(registry_, "troupe_train_source_tokens_total",
+                                             "Tokens of a mixture's source that were trained on.");
+  PassingSeries<Gauge> mailboxes_{mailbox_};
+  PassingSeries<Gauge> queued_{gauges(registry_, "troupe_link_queue_depth",
+                                      "Tensors of rank src that wait for a credit of rank dst.")};
+  PassingSeries<Gauge> resident_{gauges(registry_, "troupe_process_resident_memory_bytes",
+                                        "Resident memory of a rank's process.")};
+  PassingSeries<Gauge> allocated_{gauges(registry_, "troupe_rank_allocated_memory_bytes",
+                                         "Memory that a rank has allocated, by what it is for.")};
+  PassingSeries<Gauge> device_used_{gauges(registry_, "troupe_device_memory_used_bytes",
+                                           "Memory of a rank's GPU that processes use.")};
+  PassingSeries<Gauge> device_total_{
+      gauges(registry_, "troupe_device_memory_total_bytes", "Memory of a rank's GPU.")};
+  Family<Counter>& recent_events_ = counters(registry_, "troupe_run_events_total",
+                                             "What happened beside steps, by kind of event.");
 };
 
 struct PrometheusEndpoint::Parts {
