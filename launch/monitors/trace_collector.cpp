@@ -67,18 +67,22 @@ class StepTrace {
   }
 
  private:
-  double at(double seconds) const { return microseconds(seconds - origin_s_); }
-
+  json& add(const char* phase, int rank, int track, const char* category, const std::string& name,
+            double at_s) {
+    return events_.emplace_back(json{{"ph", phase},
+                                     {"pid", rank},
+                                     {"tid", track},
+                                     {"cat", category},
+                                     {"name", name},
+                                     {"ts", microseconds(at_s - origin_s_)}});
+  }
   void add_collective(int rank, const ActionsTraced::Collective& c) {
-    for (const bool ends : {false, true})
-      events_.push_back({{"ph", ends ? "e" : "b"},
-                         {"pid", rank},
-                         {"tid", rank},
-                         {"cat", "collective"},
-                         {"name", c.operation},
-                         {"id", fmt::format("{}:{}:{}:{}", step_, rank, c.group, c.bucket)},
-                         {"ts", at(ends ? c.end_s : c.begin_s)},
-                         {"args", {{"step", step_}, {"group", c.group}, {"bucket", c.bucket}}}});
+    for (const bool ends : {false, true}) {
+      json& event =
+          add(ends ? "e" : "b", rank, rank, "collective", c.operation, ends ? c.end_s : c.begin_s);
+      event["id"] = fmt::format("{}:{}:{}:{}", step_, rank, c.group, c.bucket);
+      event["args"] = {{"step", step_}, {"group", c.group}, {"bucket", c.bucket}};
+    }
   }
   /// At most two actions run at the same time, a pair or those of two streams. Bars of one track
   /// must not overlap.
@@ -98,14 +102,9 @@ class StepTrace {
   }
   void add_bar(int rank, int track, const std::string& name, const char* category, double begin_s,
                double end_s) {
-    events_.push_back({{"ph", "X"},
-                       {"pid", rank},
-                       {"tid", track},
-                       {"cat", category},
-                       {"name", name},
-                       {"ts", at(begin_s)},
-                       {"dur", microseconds(end_s - begin_s)},
-                       {"args", {{"step", step_}}}});
+    json& event = add("X", rank, track, category, name, begin_s);
+    event["dur"] = microseconds(end_s - begin_s);
+    event["args"] = {{"step", step_}};
   }
   /// An arrow needs both ends, each at a time inside its action. A message that is sent at an
   /// action's end leaves shortly after it, so that time is moved inside.
@@ -118,15 +117,9 @@ class StepTrace {
       add_arrow("f", rank, track, needed_by(step_, action), middle);
   }
   void add_arrow(const char* phase, int rank, int track, const std::string& id, double at_s) {
-    events_.push_back({{"ph", phase},
-                       {"pid", rank},
-                       {"tid", track},
-                       {"cat", "message"},
-                       {"name", "message"},
-                       {"id", id},
-                       {"ts", at(at_s)}});
-    if (*phase == 'f')
-      events_.back()["bp"] = "e";  // binds the arrow to the action that begins here
+    json& event = add(phase, rank, track, "message", "message", at_s);
+    event["id"] = id;
+    if (*phase == 'f') event["bp"] = "e";  // binds the arrow to the action that begins here
   }
 
   json& events_;
