@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "launch/run/run_directory.h"
+#include "stages/files/checkpoint/checkpoint_dirs.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -15,17 +15,10 @@ namespace fs = std::filesystem;
 
 /// The numbers N of all directories step-N, in descending order, whatever they contain.
 std::vector<std::int64_t> saved_steps(const fs::path& checkpoints) {
-  constexpr std::string_view kPrefix = "step-";
   std::vector<std::int64_t> steps;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(checkpoints, ignored)) {
-    const std::string name = entry.path().filename().string();
-    std::int64_t step = 0;
-    const char* end = name.data() + name.size();
-    if (!name.starts_with(kPrefix)) continue;
-    const auto parsed = std::from_chars(name.data() + kPrefix.size(), end, step);
-    if (parsed.ec == std::errc() && parsed.ptr == end) steps.push_back(step);
-  }
+  for (const auto& entry : fs::directory_iterator(checkpoints, ignored))
+    if (const auto step = stages::step_of(entry.path().filename().string())) steps.push_back(*step);
   std::ranges::sort(steps, std::greater());
   return steps;
 }
@@ -35,7 +28,7 @@ std::vector<std::int64_t> saved_steps(const fs::path& checkpoints) {
 ResumePoint find_resume_point(const fs::path& run, const stages::Progress& progress) {
   ResumePoint point;
   for (const std::int64_t step : saved_steps(run / kCheckpoints)) {
-    const fs::path path = run / kCheckpoints / fmt::format("step-{}", step);
+    const fs::path path = run / kCheckpoints / stages::step_name(step);
     if (!stages::is_own_checkpoint(run / kCheckpoints, step)) {
       point.of_others.insert(point.of_others.begin(), path);
       continue;

@@ -77,8 +77,8 @@ BOOST_AUTO_TEST_CASE(of_gpus_the_rate_and_the_fullest_memory_are_known) {
   const launch::RankTimes* fullest = launch::fullest_gpu(metrics);
   BOOST_REQUIRE(fullest);
   BOOST_TEST(fullest->stage == 1);
-  BOOST_TEST(fullest->device_used_bytes == 6);
-  BOOST_TEST(fullest->device_total_bytes == 8);
+  BOOST_TEST(fullest->device_used_bytes == 6u);
+  BOOST_TEST(fullest->device_total_bytes == 8u);
   BOOST_TEST(launch::mfu_curve(metrics).raw.front().y == 25);
   const auto without = read(step_line(1, kOne));
   BOOST_TEST(!launch::fullest_gpu(without));
