@@ -50,6 +50,13 @@ int power_of(double number) {
 
 }  // namespace
 
+std::vector<Point> placeable(std::vector<Point> points, Scale scale) {
+  std::erase_if(points, [&](const Point& p) {
+    return !std::isfinite(p.y) || (scale == Scale::logarithmic && p.y <= 0);
+  });
+  return points;
+}
+
 double Axis::share(double value) const {
   if (scale == Scale::linear) return (value - low) / (high - low);
   return std::log(value / low) / std::log(high / low);
@@ -58,10 +65,8 @@ double Axis::share(double value) const {
 Axis rounded_axis(double low, double high, int num_ticks) {
   part(low, high);
   const double distance = distance_of_ticks(high - low, num_ticks);
-  const double first = std::floor(low / distance + 1e-9), last = std::ceil(high / distance - 1e-9);
-  Axis axis{.low = first * distance, .high = last * distance, .ticks = {}};
-  for (double tick = first; tick <= last; ++tick) axis.ticks.push_back(tick * distance);
-  return axis;
+  return ticked(distance * std::floor(low / distance + 1e-9),
+                distance * std::ceil(high / distance - 1e-9), distance);
 }
 
 Axis logarithmic_axis(double low, double high, int num_ticks) {

@@ -3,9 +3,15 @@
 #include <string>
 #include <vector>
 
+#include "launch/charts/curve.h"
+
 namespace troupe::launch {
 
 enum class Scale { linear, logarithmic };
+
+/// The points that have a place on an axis of this scale: finite ones, and above 0 on a logarithmic
+/// one.
+std::vector<Point> placeable(std::vector<Point> points, Scale scale);
 
 /// An axis of a chart.
 struct Axis {

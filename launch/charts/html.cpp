@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <ctime>
 
-#include "launch/charts/patterns.h"
+#include "launch/charts/stacked_bar.h"
 #include "launch/charts/style.h"
 
 namespace troupe::launch {

@@ -29,12 +29,7 @@ class Canvas {
 
   std::string content() const {
     std::string out;
-    for (const double tick : y_.ticks)
-      out += element("line", {{"class", "grid"},
-                              {"x1", "0"},
-                              {"x2", "100%"},
-                              {"y1", number(y(tick))},
-                              {"y2", number(y(tick))}});
+    for (const double tick : y_.ticks) out += grid_line(y(tick));
     out += x_ticks(chart_.x, bottom());
     std::string lines;
     for (const Series& series : chart_.series)
@@ -49,7 +44,7 @@ class Canvas {
   static Axis y_axis(const LineChart& chart) {
     double low = std::numeric_limits<double>::infinity(), high = -low;
     for (const Series& series : chart.series)
-      for (const Point& p : shown(chart, series)) {
+      for (const Point& p : placeable(series.points, chart.scale)) {
         low = std::min(low, p.y);
         high = std::max(high, p.y);
       }
@@ -63,20 +58,13 @@ class Canvas {
                                         : logarithmic_axis(low, high, num_ticks);
   }
 
-  /// The points that have a place in the chart.
-  static std::vector<Point> shown(const LineChart& chart, const Series& series) {
-    std::vector<Point> points = finite(series.points);
-    if (chart.scale == Scale::logarithmic)
-      std::erase_if(points, [](const Point& p) { return p.y <= 0; });
-    return points;
-  }
-
   double bottom() const { return chart_.height - kBottom; }
   double y(double value) const { return bottom() - y_.share(value) * (bottom() - kTop); }
 
   std::string line(const Series& series) const {
     std::string path;
-    for (const Point& p : thinned(shown(chart_, series), static_cast<std::size_t>(kColumns)))
+    for (const Point& p :
+         thinned(placeable(series.points, chart_.scale), static_cast<std::size_t>(kColumns)))
       path += (path.empty() ? "M" : "L") + number(kColumns * chart_.x.share(p.x)) + " " +
               number(y(p.y));
     if (series.points.size() == 1) path += "h0";  // a dot
@@ -85,7 +73,8 @@ class Canvas {
 
   std::string points(const Series& series) const {
     std::string out;
-    for (const Point& p : thinned(shown(chart_, series), static_cast<std::size_t>(kColumns / 8)))
+    for (const Point& p :
+         thinned(placeable(series.points, chart_.scale), static_cast<std::size_t>(kColumns / 8)))
       out += at_point(chart_.x.share(p.x), y(p.y),
                       element("path", {{"class", series.look}, {"d", "M0 -4L4 0L0 4L-4 0Z"}},
                               hint(series.name + ": " + number(p.y) + " at " + number(p.x))));
@@ -95,13 +84,9 @@ class Canvas {
   std::string hints() const {
     std::string out;
     for (const Hint& each : chart_.hints)
-      out += element("rect",
-                     {{"class", "hint"},
-                      {"x", percent(chart_.x.share(each.from))},
-                      {"width", percent(chart_.x.share(each.to) - chart_.x.share(each.from))},
-                      {"y", "0"},
-                      {"height", number(bottom())}},
-                     hint(each.text));
+      out +=
+          box_at({{"class", "hint"}}, chart_.x.share(each.from),
+                 chart_.x.share(each.to) - chart_.x.share(each.from), 0, bottom(), hint(each.text));
     return out;
   }
 
@@ -124,12 +109,9 @@ std::string legend(const std::vector<Series>& series) {
   std::string items;
   for (const Series& each : series) {
     const bool line = each.shape == Series::Shape::line;
-    items +=
-        element("li", {},
-                element("svg", {{"width", "26"}, {"height", "12"}, {"aria-hidden", "true"}},
-                        element("path", {{"class", each.look},
-                                         {"d", line ? "M1 6L25 6" : "M13 2L17 6L13 10L9 6Z"}})) +
-                    escaped(each.name));
+    items += legend_item(element("path", {{"class", each.look},
+                                          {"d", line ? "M1 6L25 6" : "M13 2L17 6L13 10L9 6Z"}}),
+                         each.name);
   }
   return element("ul", {{"class", "legend"}}, items);
 }

@@ -24,19 +24,12 @@ bool is_forbidden(std::string_view text) {
   return static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
 }
 
+constexpr std::array<std::pair<char, std::string_view>, 4> kEntities{
+    {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}}};
+
 std::string_view entity_of(char c) {
-  switch (c) {
-    case '&':
-      return "&amp;";
-    case '<':
-      return "&lt;";
-    case '>':
-      return "&gt;";
-    case '"':
-      return "&quot;";
-    default:
-      return "";
-  }
+  const auto found = std::ranges::find(kEntities, c, &decltype(kEntities)::value_type::first);
+  return found == kEntities.end() ? "" : found->second;
 }
 
 }  // namespace

@@ -46,12 +46,34 @@ std::string stretched(double height, std::string_view paths) {
                  paths);
 }
 
+std::string box_at(Attributes look, double from, double width, double y, double height,
+                   std::string_view content) {
+  look.insert(look.end(), {{"x", percent(from)},
+                           {"width", percent(width)},
+                           {"y", number(y)},
+                           {"height", number(height)}});
+  return element("rect", look, content);
+}
+
+std::string grid_line(double y) {
+  return element(
+      "line",
+      {{"class", "grid"}, {"x1", "0"}, {"x2", "100%"}, {"y1", number(y)}, {"y2", number(y)}});
+}
+
 std::string at_point(double share, double y, std::string_view shapes) {
   return element("svg", {{"class", "point"}, {"x", percent(share)}, {"y", number(y)}}, shapes);
 }
 
 std::string hint(std::string_view text) {
   return text_element("title", {}, text);
+}
+
+std::string legend_item(std::string_view shape, std::string_view name) {
+  return element(
+      "li", {},
+      element("svg", {{"width", "26"}, {"height", "12"}, {"aria-hidden", "true"}}, shape) +
+          escaped(name));
 }
 
 }  // namespace troupe::launch

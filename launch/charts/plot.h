@@ -34,9 +34,16 @@ std::string name_at(double y, std::string_view text);
 std::string x_ticks(const Axis& axis, double bottom);
 /// SVG whose paths are stretched: x from 0 to kColumns, y in pixels.
 std::string stretched(double height, std::string_view paths);
+/// A box over shares of the width, from `y` on down `height` pixels, with SVG in it.
+std::string box_at(Attributes look, double from, double width, double y, double height,
+                   std::string_view content = "");
+/// A line over the whole width.
+std::string grid_line(double y);
 /// SVG around a point at a share of the width, in pixels from it.
 std::string at_point(double share, double y, std::string_view shapes);
 /// Text that appears when one points at the element it is in.
 std::string hint(std::string_view text);
+/// A shape of 26 to 12 pixels with what it stands for, in a list of these.
+std::string legend_item(std::string_view shape, std::string_view name);
 
 }  // namespace troupe::launch

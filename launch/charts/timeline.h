@@ -20,7 +20,7 @@ struct Span {
 };
 /// A row of a timeline.
 struct Strip {
-  enum class Look { cross, triangle, tick, diamond };
+  enum class Look { cross, triangle, tick };
   std::string name;
   Look look = Look::tick;
   std::vector<Mark> marks = {};

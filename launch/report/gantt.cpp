@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "launch/charts/patterns.h"
+#include "launch/charts/stacked_bar.h"
 #include "launch/charts/plot.h"
 #include "launch/host/quantities.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "actors/topology/reports.h"
-#include "launch/charts/long_curve.h"
+#include "launch/charts/curve.h"
 #include "launch/report/history.h"
 #include "launch/report/metrics.h"
 #include "launch/report/step_picture.h"

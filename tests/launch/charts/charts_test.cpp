@@ -3,7 +3,6 @@
 #include <regex>
 
 #include "launch/charts/line_chart.h"
-#include "launch/charts/patterns.h"
 #include "launch/charts/stacked_bar.h"
 #include "launch/charts/timeline.h"
 #include "tests/support/xml.h"

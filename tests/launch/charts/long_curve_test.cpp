@@ -1,8 +1,8 @@
-#include "launch/charts/long_curve.h"
-
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <limits>
+
+#include "launch/charts/curve.h"
 
 namespace troupe::test {
 
