@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 
-#include "launch/screen/dots.h"
 #include "stages/corpus/tokenizers/text/utf8.h"
 
 namespace troupe::launch {
@@ -14,27 +14,27 @@ namespace {
 /// The attributes of a look, as parameters of SGR. Colours are those of Okabe and Ito, which
 /// colour-blind readers tell apart, as near as the 256 colours come; the eight come nearest to
 /// these.
-struct Attributes {
+struct Codes {
   Look look;
   const char* none;
   const char* eight;
   const char* many;
 };
 constexpr std::array kAttributes{
-    Attributes{Look::plain, "", "", ""},
-    Attributes{Look::soft, "2", "2", "2"},
-    Attributes{Look::live, "", "36", "38;5;74"},
-    Attributes{Look::good, "", "32", "38;5;36"},
-    Attributes{Look::bad, "1", "31", "38;5;166"},
-    Attributes{Look::waiting, "", "33", "38;5;172"},
-    Attributes{Look::raw, "2", "2;36", "38;5;67"},
-    Attributes{Look::smooth, "", "36", "38;5;74"},
-    Attributes{Look::evaluation, "", "33", "38;5;172"},
-    Attributes{Look::forward, "7", "44;37", "48;5;25;38;5;255"},
-    Attributes{Look::backward, "", "43;30", "48;5;172;38;5;16"},
-    Attributes{Look::input_gradient, "", "46;30", "48;5;74;38;5;16"},
-    Attributes{Look::weight_gradient, "", "42;30", "48;5;29;38;5;255"},
-    Attributes{Look::pair, "7", "45;37", "48;5;132;38;5;255"},
+    Codes{Look::plain, "", "", ""},
+    Codes{Look::soft, "2", "2", "2"},
+    Codes{Look::live, "", "36", "38;5;74"},
+    Codes{Look::good, "", "32", "38;5;36"},
+    Codes{Look::bad, "1", "31", "38;5;166"},
+    Codes{Look::waiting, "", "33", "38;5;172"},
+    Codes{Look::raw, "2", "2;36", "38;5;67"},
+    Codes{Look::smooth, "", "36", "38;5;74"},
+    Codes{Look::evaluation, "", "33", "38;5;172"},
+    Codes{Look::forward, "7", "44;37", "48;5;25;38;5;255"},
+    Codes{Look::backward, "", "43;30", "48;5;172;38;5;16"},
+    Codes{Look::input_gradient, "", "46;30", "48;5;74;38;5;16"},
+    Codes{Look::weight_gradient, "", "42;30", "48;5;29;38;5;255"},
+    Codes{Look::pair, "7", "45;37", "48;5;132;38;5;255"},
 };
 
 struct Stand {
@@ -58,10 +58,34 @@ char ascii_of_dots(char32_t glyph) {
   return (dots & ~kUpper) == 0 ? '\'' : ':';
 }
 
+bool names_utf8(std::string locale) {
+  std::ranges::transform(locale, locale.begin(),
+                         [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+}
+
 }  // namespace
 
+TerminalKind terminal_kind(const std::function<const char*(const char*)>& variable) {
+  const auto value = [&](const char* name) -> std::string {
+    const char* found = variable(name);
+    return found ? found : "";
+  };
+  const std::string term = value("TERM");
+  TerminalKind kind{.moves = !term.empty() && term != "dumb"};
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (const std::string locale = value(name); !locale.empty()) {
+      kind.utf8 = names_utf8(locale) && term != "linux";  // the console's fonts lack most signs
+      break;
+    }
+  if (!value("NO_COLOR").empty() || term.starts_with("vt")) return kind;
+  const bool many = term.find("256color") != std::string::npos || !value("COLORTERM").empty();
+  kind.colours = many ? Colours::many : Colours::eight;
+  return kind;
+}
+
 std::string attributes_of(Style style, Colours colours) {
-  const Attributes& of_look = *std::ranges::find(kAttributes, style.look, &Attributes::look);
+  const Codes& of_look = *std::ranges::find(kAttributes, style.look, &Codes::look);
   const std::string look = colours == Colours::none    ? of_look.none
                            : colours == Colours::eight ? of_look.eight
                                                        : of_look.many;

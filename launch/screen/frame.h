@@ -1,12 +1,26 @@
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "launch/screen/grid.h"
-#include "launch/screen/terminal_kind.h"
 
 namespace troupe::launch {
+
+enum class Colours { none, eight, many };
+
+/// What a terminal can show.
+struct TerminalKind {
+  bool moves = false;  ///< whether the cursor can be moved; if not, it takes lines alone
+  bool utf8 = false;
+  Colours colours = Colours::none;
+};
+
+/// What the environment says of the terminal, as other programs understand it: TERM, COLORTERM, the
+/// locale (LC_ALL, LC_CTYPE, LANG), and NO_COLOR. `variable` gives the value of a variable; null if
+/// it is not set.
+TerminalKind terminal_kind(const std::function<const char*(const char*)>& variable);
 
 /// Turns grids into what a terminal must be sent to show them one after the other: only what has
 /// changed. It uses few sequences of ECMA-48, which all terminals of today understand: cursor

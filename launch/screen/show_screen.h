@@ -4,7 +4,7 @@
 
 #include "launch/host/signal_fd.h"
 #include "launch/monitors/attachment.h"
-#include "launch/screen/terminal_kind.h"
+#include "launch/screen/frame.h"
 #include "launch/watch/run_watch.h"
 
 namespace troupe::launch {

@@ -4,7 +4,6 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 
-#include "launch/screen/layout.h"
 #include "tests/launch/screen_rows.h"
 #include "tests/launch/shown_run.h"
 

@@ -1,6 +1,6 @@
-#include "launch/screen/screen_state.h"
-
 #include <boost/test/unit_test.hpp>
+
+#include "launch/screen/keys.h"
 
 namespace troupe::test {
 

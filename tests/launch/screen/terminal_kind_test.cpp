@@ -1,8 +1,8 @@
-#include "launch/screen/terminal_kind.h"
-
 #include <boost/test/unit_test.hpp>
 #include <map>
 #include <string>
+
+#include "launch/screen/frame.h"
 
 namespace troupe::test {
 
