@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "launch/charts/html.h"
 #include "launch/charts/line_chart.h"
+#include "launch/charts/timeline.h"
 #include "launch/host/quantities.h"
 
 namespace troupe::launch {
@@ -42,38 +45,56 @@ std::vector<Hint> loss_hints(const Curve& loss) {
   return hints;
 }
 
-LineChart empty_small_chart(const char* name, const Axis& steps) {
-  return {.label = fmt::format("{} by step", name),
-          .x_name = "step",
-          .height = 150,
-          .x = counting_axis(steps.low, steps.high, kSmallTicks),
-          .from_zero = true,
-          .series = {}};
+/// The figures that have a small chart.
+constexpr std::array<std::pair<const char*, Curve (*)(const Metrics&)>, 4> kFigures{
+    {{"tokens/s", speed_curve},
+     {"norm of the gradient", norm_curve},
+     {"learning rate", rate_curve},
+     {"MFU, % of the peak rate", mfu_curve}}};
+
+/// Draws a curve, under `title`, and a row of the table for each of those that have points. A row
+/// is the name and `numbers_of`.
+template <typename NumbersOf>
+std::string beside_each_other(const char* title, LineChart chart, Table table,
+                              std::vector<NamedLosses> all, NumbersOf numbers_of) {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (all[i].losses.empty()) continue;
+    table.rows.push_back({escaped(all[i].name)});
+    std::ranges::move(numbers_of(all[i]), std::back_inserter(table.rows.back()));
+    chart.series.push_back(
+        {.name = all[i].name, .look = look("smooth", i), .points = std::move(all[i].losses)});
+  }
+  if (table.rows.empty()) return "";
+  return text_element("h3", {}, title) + legend(chart.series) + draw(chart) + draw_table(table);
 }
 
-std::string under_its_name(const char* name, const LineChart& chart) {
-  const std::string drawn = draw(chart);
-  return drawn.empty() ? "" : element("div", {}, text_element("h3", {}, name) + drawn);
-}
-
-void add_curve(LineChart& chart, Curve curve) {
-  chart.series.push_back({.name = "each", .look = look("raw", 0), .points = std::move(curve.raw)});
-  chart.series.push_back(
-      {.name = "smooth", .look = look("smooth", 0), .points = std::move(curve.smooth)});
-}
-
-using CurveOf = Curve (*)(const Metrics&);
-
-/// A small chart of a figure of all runs.
-std::string small_chart_of(const std::vector<NamedRun>& runs, const Axis& steps, const char* name,
-                           CurveOf curve_of) {
-  if (runs.size() == 1) return small_chart(name, curve_of(runs.front().run->metrics), steps);
-  LineChart chart = empty_small_chart(name, steps);
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    chart.series.push_back({.name = "smooth",
-                            .look = look("smooth", i),
-                            .points = curve_of(runs[i].run->metrics).smooth});
-  return under_its_name(name, chart);
+/// The cluster's shapes, and what happened at which step, up to the last one.
+std::vector<Strip> strips_of(const History& history, std::int64_t last_step) {
+  const auto last = static_cast<double>(last_step);
+  Strip shapes{.name = "shape"}, failures{.name = "failures", .look = Strip::Look::cross};
+  Strip changes{.name = "events", .look = Strip::Look::triangle};
+  Strip saved{.name = "saved"};
+  for (std::size_t i = 0; i < history.shapes.size(); ++i) {
+    const bool newest = i + 1 == history.shapes.size();
+    const double to = newest ? last : static_cast<double>(history.shapes[i + 1].after_step);
+    shapes.spans.push_back({.from = static_cast<double>(history.shapes[i].after_step),
+                            .to = std::min(to, last),
+                            .text = history.shapes[i].text()});
+  }
+  for (const TimelineEntry& h : history.timeline) {
+    if (h.kind == "note" || h.kind == "ended" || h.kind == "recovered") continue;
+    Strip& strip = h.kind == "failure" ? failures : changes;
+    strip.marks.push_back({.x = std::min(static_cast<double>(h.step), last),
+                           .text = fmt::format("step {}: {}", h.step, h.text)});
+  }
+  for (const SavedCheckpoint& c : history.checkpoints)
+    if (c.step <= last_step)
+      saved.marks.push_back(
+          {.x = static_cast<double>(c.step), .text = fmt::format("checkpoint of step {}", c.step)});
+  std::vector<Strip> strips{shapes};
+  for (const Strip& strip : {failures, changes, saved})
+    if (!strip.marks.empty()) strips.push_back(strip);
+  return strips;
 }
 
 }  // namespace
@@ -130,74 +151,65 @@ std::string loss_chart(std::vector<Losses> runs, const Axis& steps, Scale scale)
   return element("div", {{"class", kind}}, legend(chart.series) + drawn);
 }
 
-std::string small_chart(const char* name, Curve curve, const Axis& steps) {
-  LineChart chart = empty_small_chart(name, steps);
-  add_curve(chart, std::move(curve));
-  return under_its_name(name, chart);
+std::string history_chart(const History& history, const Axis& steps, std::int64_t last_step) {
+  return draw_timeline("What happened at which step", steps, strips_of(history, last_step));
 }
 
-std::string source_chart(std::vector<SourceCurve> sources, const Axis& steps) {
-  LineChart chart{.label = "Loss of each source by step",
+std::string small_chart(const char* name, std::vector<Curve> curves, const Axis& steps) {
+  LineChart chart{.label = fmt::format("{} by step", name),
                   .x_name = "step",
-                  .height = 200,
-                  .x = steps,
+                  .height = 150,
+                  .x = counting_axis(steps.low, steps.high, kSmallTicks),
+                  .from_zero = true,
                   .series = {}};
-  Table table{.caption = "Sources",
-              .head = {"source", "loss, smoothed", "tokens", "share"},
-              .rows = {},
-              .numbers = {1, 2, 3}};
+  if (curves.size() == 1)
+    chart.series.push_back(
+        {.name = "each", .look = look("raw", 0), .points = std::move(curves.front().raw)});
+  for (std::size_t i = 0; i < curves.size(); ++i)
+    chart.series.push_back(
+        {.name = "smooth", .look = look("smooth", i), .points = std::move(curves[i].smooth)});
+  const std::string drawn = draw(chart);
+  return drawn.empty() ? "" : element("div", {}, text_element("h3", {}, name) + drawn);
+}
+
+std::string source_chart(std::vector<NamedLosses> sources, const Axis& steps) {
   double tokens = 0;
-  for (const SourceCurve& source : sources) tokens += source.tokens;
-  for (std::size_t i = 0; i < sources.size(); ++i) {
-    SourceCurve& source = sources[i];
-    if (source.loss.raw.empty()) continue;
-    table.rows.push_back({escaped(source.name), fmt::format("{:.4f}", source.loss.smooth.back().y),
-                          grouped(std::llround(source.tokens)),
-                          fmt::format("{:.1f} %", 100 * source.tokens / tokens)});
-    chart.series.push_back(
-        {.name = source.name, .look = look("smooth", i), .points = std::move(source.loss.smooth)});
-  }
-  if (table.rows.empty()) return "";
-  return text_element("h3", {}, "loss of each source, smoothed") + legend(chart.series) +
-         draw(chart) + draw_table(table);
+  for (const NamedLosses& source : sources) tokens += source.tokens;
+  return beside_each_other(
+      "loss of each source, smoothed",
+      {.label = "Loss of each source by step", .x_name = "step", .x = steps, .series = {}},
+      {.caption = "Sources",
+       .head = {"source", "loss, smoothed", "tokens", "share"},
+       .rows = {},
+       .numbers = {1, 2, 3}},
+      std::move(sources), [&](const NamedLosses& source) -> std::vector<std::string> {
+        return {fmt::format("{:.4f}", source.losses.back().y), grouped(std::llround(source.tokens)),
+                fmt::format("{:.1f} %", 100 * source.tokens / tokens)};
+      });
 }
 
-std::string set_chart(std::vector<SetLosses> sets, const Axis& steps) {
-  LineChart chart{.label = "Loss on each evaluation set by step",
-                  .x_name = "step",
-                  .height = 200,
-                  .x = steps,
-                  .series = {}};
-  Table table{.caption = "Evaluation sets",
-              .head = {"set", "loss", "lowest", "at step"},
-              .rows = {},
-              .numbers = {1, 2, 3}};
-  for (std::size_t i = 0; i < sets.size(); ++i) {
-    if (sets[i].losses.empty()) continue;
-    const Point lowest = *std::ranges::min_element(sets[i].losses, {}, &Point::y);
-    table.rows.push_back({escaped(sets[i].name), fmt::format("{:.4f}", sets[i].losses.back().y),
-                          fmt::format("{:.4f}", lowest.y), fmt::format("{}", lowest.x)});
-    chart.series.push_back(
-        {.name = sets[i].name, .look = look("smooth", i), .points = std::move(sets[i].losses)});
-  }
-  if (table.rows.empty()) return "";
-  return text_element("h3", {}, "loss on each evaluation set") + legend(chart.series) +
-         draw(chart) + draw_table(table);
-}
-
-std::vector<SourceCurve> source_curves(const Metrics& metrics) {
-  std::vector<SourceCurve> curves;
-  for (const SourceRow& source : metrics.sources)
-    curves.push_back(
-        {.name = source.name, .tokens = source.tokens, .loss = smooth_curve(source.losses)});
-  return curves;
+std::string set_chart(std::vector<NamedLosses> sets, const Axis& steps) {
+  return beside_each_other(
+      "loss on each evaluation set",
+      {.label = "Loss on each evaluation set by step", .x_name = "step", .x = steps, .series = {}},
+      {.caption = "Evaluation sets",
+       .head = {"set", "loss", "lowest", "at step"},
+       .rows = {},
+       .numbers = {1, 2, 3}},
+      std::move(sets), [](const NamedLosses& set) -> std::vector<std::string> {
+        const Point lowest = *std::ranges::min_element(set.losses, {}, &Point::y);
+        return {fmt::format("{:.4f}", set.losses.back().y), fmt::format("{:.4f}", lowest.y),
+                fmt::format("{}", lowest.x)};
+      });
 }
 
 std::string small_charts(const std::vector<NamedRun>& runs, const Axis& steps) {
-  const std::string charts = small_chart_of(runs, steps, "tokens/s", speed_curve) +
-                             small_chart_of(runs, steps, "norm of the gradient", norm_curve) +
-                             small_chart_of(runs, steps, "learning rate", rate_curve) +
-                             small_chart_of(runs, steps, "MFU, % of the peak rate", mfu_curve);
+  std::string charts;
+  for (const auto& [name, curve_of] : kFigures) {
+    std::vector<Curve> curves;
+    for (const NamedRun& each : runs) curves.push_back(curve_of(each.run->metrics));
+    charts += small_chart(name, std::move(curves), steps);
+  }
   return charts.empty() ? "" : element("div", {{"class", "small"}}, charts);
 }
 

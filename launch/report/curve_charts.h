@@ -26,19 +26,15 @@ struct Losses {
 std::vector<Losses> losses_of(const std::vector<NamedRun>& runs);
 /// Losses in training and evaluation, as measured and smoothed, with a legend.
 std::string loss_chart(std::vector<Losses> runs, const Axis& steps, Scale scale = Scale::linear);
-/// A small chart of a figure by step, under its name, from 0 on. Empty if there are no points.
-std::string small_chart(const char* name, Curve curve, const Axis& steps);
-/// A source of a mixture.
-struct SourceCurve {
-  std::string name;
-  double tokens = 0;  ///< targets that were of it
-  Curve loss;
-};
-std::vector<SourceCurve> source_curves(const Metrics& metrics);
+/// The cluster's shapes, and what happened at which step, below a chart over the same steps.
+std::string history_chart(const History& history, const Axis& steps, std::int64_t last_step);
+/// A small chart of a figure of one or several runs by step, under its name, from 0 on. Empty if
+/// there are no points.
+std::string small_chart(const char* name, std::vector<Curve> curves, const Axis& steps);
 /// Losses of a mixture's sources, smoothed, and their shares; empty without a mixture.
-std::string source_chart(std::vector<SourceCurve> sources, const Axis& steps);
+std::string source_chart(std::vector<NamedLosses> sources, const Axis& steps);
 /// Losses on several evaluation sets; empty without.
-std::string set_chart(std::vector<SetLosses> sets, const Axis& steps);
+std::string set_chart(std::vector<NamedLosses> sets, const Axis& steps);
 /// Speed, norm of the gradient, learning rate and model FLOP utilization, a small chart each.
 std::string small_charts(const std::vector<NamedRun>& runs, const Axis& steps);
 /// Some steps of a curve in numbers, for those who do not see it.

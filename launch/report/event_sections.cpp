@@ -10,7 +10,7 @@
 #include "launch/charts/stacked_bar.h"
 #include "launch/host/local_time.h"
 #include "launch/host/quantities.h"
-#include "launch/report/sections.h"
+#include "launch/report/run_page.h"
 #include "schedules/plan/counted.h"
 
 // What happened to a run, and the checkpoints that it left.

@@ -9,9 +9,9 @@
 #include "launch/charts/html.h"
 #include "launch/host/quantities.h"
 #include "launch/report/curve_charts.h"
-#include "launch/report/history_strips.h"
-#include "launch/report/sections.h"
+#include "launch/report/run_page.h"
 #include "launch/run/json_fields.h"
+#include "schedules/plan/counted.h"
 
 // What a run is, how it is, and how its loss fell.
 
@@ -44,10 +44,10 @@ std::string loss_section(const RunReport& run) {
   const Axis steps = step_axis(alone);
   const std::string chart = loss_chart(losses_of(alone), steps);
   if (chart.empty()) return section("Loss", paragraph("No step has a finite loss."));
-  return section("Loss", chart +
-                             draw_timeline("What happened at which step", steps,
-                                           strips_of(run.history, run.last_step())) +
-                             source_chart(source_curves(run.metrics), steps) +
+  std::vector<NamedLosses> sources = run.metrics.sources;
+  for (NamedLosses& source : sources) source.losses = smooth_curve(std::move(source.losses)).smooth;
+  return section("Loss", chart + history_chart(run.history, steps, run.last_step()) +
+                             source_chart(std::move(sources), steps) +
                              set_chart(losses_by_set(run.metrics.evaluations), steps) +
                              small_charts(alone, steps) + loss_numbers(run));
 }
@@ -77,9 +77,9 @@ std::string machine_section(const RunReport& run) {
     add("cores", std::to_string(cores));
   if (const auto bytes = integer_of(machine, "memory_bytes"); bytes > 0)
     add("memory", bytes_text(bytes));
-  add("ranks compute with", fmt::format("{}, {} thread{} each", run.manifest.text("cluster.device"),
-                                        run.manifest.integer("cluster.threads"),
-                                        run.manifest.integer("cluster.threads") == 1 ? "" : "s"));
+  add("ranks compute with",
+      fmt::format("{}, {} each", run.manifest.text("cluster.device"),
+                  schedules::counted(run.manifest.integer("cluster.threads"), "thread")));
   if (machine.contains("gpus"))
     for (const nlohmann::json& gpu : objects_of(machine["gpus"], "devices"))
       add("GPU",
@@ -144,7 +144,7 @@ std::string facts_of(const RunReport& run) {
                      .value = bytes_text(gpu->device_used_bytes),
                      .more = "at most, of " + bytes_text(gpu->device_total_bytes)});
   facts.push_back({.name = "time",
-                   .value = duration_text(run.seconds()),
+                   .value = duration_text(run.time.whole_s),
                    .more = fmt::format("for {} steps", grouped(std::ssize(run.metrics.steps)))});
   facts.push_back({.name = run.manifest.text("model.kind") + " model",
                    .value = grouped(run.parameters),

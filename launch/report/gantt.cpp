@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <array>
 
-#include "launch/charts/stacked_bar.h"
 #include "launch/charts/plot.h"
+#include "launch/charts/stacked_bar.h"
 #include "launch/host/quantities.h"
 
 namespace troupe::launch {
@@ -43,13 +43,8 @@ std::string wait_before(const RankRow& row, std::size_t i, double top, double le
   const auto waits_from = row.wait_begin_s(i);
   if (!waits_from) return "";
   const double begin = *waits_from;
-  return element(
-      "rect",
-      {{"class", "wait"},
-       {"x", percent(begin / length_s)},
-       {"width", percent((a.begin_s - begin) / length_s)},
-       {"y", number(top)},
-       {"height", number(kBox)}},
+  return box_at(
+      {{"class", "wait"}}, begin / length_s, (a.begin_s - begin) / length_s, top, kBox,
       hint(fmt::format("rank {} waits {} for the {} of microbatch {} from rank {}, for {}",
                        row.rank, span_text(a.begin_s - begin),
                        a.action.op == Op::F ? "activations" : "gradients", a.action.microbatch,
@@ -73,18 +68,13 @@ std::string box(const RankRow& row, std::size_t i, double top, double length_s) 
   const bool half = overlaps(row, i);
   const double height = half ? kBox / 2 : kBox;
   if (half && a.action.op != Op::F) top += height;
-  const auto part = [&](Attributes look, double y, double high) {
-    look.insert(look.end(), {{"x", percent(from)},
-                             {"width", percent(width)},
-                             {"y", number(y)},
-                             {"height", number(high)}});
-    return element("rect", look);
-  };
   // When in the action it stood still is not known, so that the area tells how long.
   const double waits = height * a.collective_share();
   std::string content =
-      hint(hint_of(row, a)) + part({{"class", "box"}, {"fill", fill_of(a.action.op)}}, top, height);
-  if (waits >= kLeastWait) content += part({{"class", "wait in"}}, top + height - waits, waits);
+      hint(hint_of(row, a)) +
+      box_at({{"class", "box"}, {"fill", fill_of(a.action.op)}}, from, width, top, height);
+  if (waits >= kLeastWait)
+    content += box_at({{"class", "wait in"}}, from, width, top + height - waits, waits);
   if (width >= kLabelled && !half)
     content += label_at(from + width / 2, top + height / 2 + 4, "middle in",
                         std::to_string(a.action.microbatch));
@@ -115,21 +105,12 @@ std::string draw_gantt(const std::string& label, const std::vector<RankRow>& row
 
 std::string gantt_legend(const std::vector<RankRow>& rows) {
   std::string items;
-  const auto item = [&](const Attributes& look, const char* name) {
-    Attributes square = look;
-    square.insert(square.end(), {{"width", "24"}, {"height", "12"}});
-    items += element("li", {},
-                     element("svg", {{"width", "26"}, {"height", "12"}, {"aria-hidden", "true"}},
-                             element("rect", square)) +
-                         escaped(name));
+  const auto item = [&](Attributes look, const char* name) {
+    look.insert(look.end(), {{"width", "24"}, {"height", "12"}});
+    items += legend_item(element("rect", look), name);
   };
-  for (const ActionName& kind : kKinds) {
-    const bool used = std::ranges::any_of(rows, [&](const RankRow& row) {
-      return std::ranges::any_of(row.actions,
-                                 [&](const TimedAction& a) { return a.action.op == kind.op; });
-    });
-    if (used) item({{"fill", fill_of(kind.op)}}, kind.name);
-  }
+  for (const ActionName& kind : kKinds)
+    if (has_action(rows, kind.op)) item({{"fill", fill_of(kind.op)}}, kind.name);
   item({{"class", "wait"}}, "waiting for a message");
   if (std::ranges::any_of(rows, [](const RankRow& row) { return row.collective_s() > 0; }))
     item({{"class", "wait in"}}, "of an action, waiting for collectives");

@@ -9,6 +9,7 @@
 
 #include "actors/topology/configuration.h"
 #include "actors/tuning/layout_choice.h"
+#include "tensor/error.h"
 
 namespace troupe::launch {
 namespace {
@@ -51,6 +52,20 @@ std::string layout_advice(const StepPicture& picture, const actors::RunSpec& spe
       "moves layers by itself.",
       fmt::join(actors::layers_of(choice.best.shape.layout), ","), fmt::join(layers, ","),
       100 * gain);
+}
+
+std::string Advisor::advice(const std::string& shape, const StepPicture& picture) {
+  if (!spec_) return "";
+  const auto now = std::chrono::steady_clock::now();
+  if (made_ && shape == shape_ && now - *made_ < kPeriod) return advice_;
+  shape_ = shape;
+  made_ = now;
+  try {
+    advice_ = layout_advice(picture, spec_());
+  } catch (const Error&) {
+    advice_.clear();
+  }
+  return advice_;
 }
 
 }  // namespace troupe::launch

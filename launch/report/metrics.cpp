@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 namespace troupe::launch {
 namespace {
 
+using actors::EvalReport;
 using nlohmann::json;
 
 std::vector<RankTimes> rank_times(const json& line) {
@@ -73,24 +75,28 @@ void add_rank_times(Metrics& metrics, const std::vector<RankTimes>& ranks) {
   }
 }
 
+/// The losses of a name, which are there from now on.
+NamedLosses& losses_of(const std::string& name, std::vector<NamedLosses>& all) {
+  const auto found = std::ranges::find(all, name, &NamedLosses::name);
+  return found != all.end() ? *found : all.emplace_back(NamedLosses{.name = name, .losses = {}});
+}
+
 void add_sources(Metrics& metrics, std::int64_t step, const json& line) {
   for (const json& of_step : objects_of(line, "sources")) {
-    const std::string name = text_of(of_step, "name");
-    auto source = std::ranges::find(metrics.sources, name, &SourceRow::name);
-    if (source == metrics.sources.end())
-      source = metrics.sources.insert(source, {.name = name, .losses = {}});
+    NamedLosses& source = losses_of(text_of(of_step, "name"), metrics.sources);
     const double loss = number_of(of_step, "loss"), tokens = number_of(of_step, "tokens");
     if (!std::isfinite(loss)) continue;
-    source->losses.push_back({.x = static_cast<double>(step), .y = loss});
-    if (std::isfinite(tokens)) source->tokens += tokens;
+    source.losses.push_back({.x = static_cast<double>(step), .y = loss});
+    if (std::isfinite(tokens)) source.tokens += tokens;
   }
 }
 
-template <typename Figure>
-std::vector<Point> points_of(const Metrics& metrics, Figure figure) {
+/// A figure of each of these rows, by step.
+template <typename Row, typename Figure>
+std::vector<Point> points_of(const std::vector<Row>& rows, Figure figure) {
   std::vector<Point> points;
-  for (const StepRow& row : metrics.steps)
-    points.push_back({.x = static_cast<double>(row.step), .y = figure(row)});
+  for (const Row& row : rows)
+    points.push_back({.x = static_cast<double>(row.step), .y = std::invoke(figure, row)});
   return finite(std::move(points));
 }
 
@@ -101,39 +107,34 @@ StepRow step_row(const json& line) {
 }
 
 Curve loss_curve(const Metrics& metrics) {
-  return smooth_curve(points_of(metrics, [](const StepRow& row) { return row.loss; }));
+  return smooth_curve(points_of(metrics.steps, &StepRow::loss));
 }
 Curve speed_curve(const Metrics& metrics) {
-  return smooth_curve(points_of(metrics, [](const StepRow& row) { return row.tokens_per_s(); }));
+  return smooth_curve(points_of(metrics.steps, &StepRow::tokens_per_s));
 }
 Curve norm_curve(const Metrics& metrics) {
-  return smooth_curve(points_of(metrics, [](const StepRow& row) { return row.grad_norm; }));
+  return smooth_curve(points_of(metrics.steps, &StepRow::grad_norm));
 }
 Curve rate_curve(const Metrics& metrics) {
-  const auto points = points_of(metrics, [](const StepRow& row) { return row.lr; });
+  const auto points = points_of(metrics.steps, &StepRow::lr);
   return {.raw = points, .smooth = points};
 }
-std::vector<Point> evaluation_points(const std::vector<EvaluationRow>& evaluations) {
-  std::vector<Point> points;
-  for (const EvaluationRow& row : evaluations)
-    points.push_back({.x = static_cast<double>(row.step), .y = row.loss});
-  return finite(std::move(points));
+Curve mfu_curve(const Metrics& metrics) {
+  return smooth_curve(points_of(metrics.steps, [](const StepRow& row) { return 100 * row.mfu; }));
+}
+std::vector<Point> evaluation_points(const std::vector<EvalReport>& evaluations) {
+  return points_of(evaluations, &EvalReport::loss);
 }
 
-std::vector<SetLosses> losses_by_set(const std::vector<EvaluationRow>& evaluations) {
-  std::vector<SetLosses> sets;
-  for (const EvaluationRow& row : evaluations)
+std::vector<NamedLosses> losses_by_set(const std::vector<EvalReport>& evaluations) {
+  std::vector<NamedLosses> sets;
+  for (const EvalReport& row : evaluations)
     for (const auto& [name, loss] : row.sets) {
-      auto set = std::ranges::find(sets, name, &SetLosses::name);
-      if (set == sets.end()) set = sets.insert(set, {.name = name, .losses = {}});
+      NamedLosses& set = losses_of(name, sets);
       if (std::isfinite(loss))
-        set->losses.push_back({.x = static_cast<double>(row.step), .y = loss});
+        set.losses.push_back({.x = static_cast<double>(row.step), .y = loss});
     }
   return sets;
-}
-
-Curve mfu_curve(const Metrics& metrics) {
-  return smooth_curve(points_of(metrics, [](const StepRow& row) { return 100 * row.mfu; }));
 }
 
 const RankTimes* fullest_gpu(const Metrics& metrics) {

@@ -31,26 +31,20 @@ struct StepRow {
   double tokens_per_s() const { return tokens / step_s; }
 };
 
-struct EvaluationRow {
-  std::int64_t step = 0;
-  double loss = 0;                    ///< on the only set, or the first one
-  std::vector<actors::SetLoss> sets;  ///< all; none if there is but one
-};
-
 /// What a rank did over some steps; of its GPU's memory, the most that was used.
 using RankTimes = actors::StepReport::StageTime;
 
-/// A source of a mixture.
-struct SourceRow {
+/// Losses of a source of a mixture, or on one of several evaluation sets.
+struct NamedLosses {
   std::string name;
-  double tokens = 0;          ///< targets that were of it
   std::vector<Point> losses;  ///< by step, of those that had a sample of it
+  double tokens = 0;          ///< targets that were of a source
 };
 
 struct Metrics {
-  std::vector<StepRow> steps;              ///< ascending
-  std::vector<EvaluationRow> evaluations;  ///< ascending
-  std::vector<SourceRow> sources;          ///< in the manifest's order; none without a mixture
+  std::vector<StepRow> steps;                   ///< ascending
+  std::vector<actors::EvalReport> evaluations;  ///< ascending
+  std::vector<NamedLosses> sources;             ///< in the manifest's order; none without a mixture
   /// Sums over the steps since the ranks were the newest step's, but for the first one of them.
   std::vector<RankTimes> ranks;
   std::int64_t num_summed = 0;  ///< number of steps in these sums
@@ -63,14 +57,9 @@ Curve norm_curve(const Metrics& metrics);   ///< of the gradient
 Curve rate_curve(const Metrics& metrics);   ///< learning rate, which has no noise: both are one
 Curve mfu_curve(const Metrics& metrics);    ///< model FLOP utilization in percent
 /// Losses by step, on the first set if there are several.
-std::vector<Point> evaluation_points(const std::vector<EvaluationRow>& evaluations);
-/// Losses on one of several evaluation sets, by step.
-struct SetLosses {
-  std::string name;
-  std::vector<Point> losses;
-};
-/// In the manifest's order; none if there is but one set.
-std::vector<SetLosses> losses_by_set(const std::vector<EvaluationRow>& evaluations);
+std::vector<Point> evaluation_points(const std::vector<actors::EvalReport>& evaluations);
+/// Losses on each of several sets, in the manifest's order; none if there is but one.
+std::vector<NamedLosses> losses_by_set(const std::vector<actors::EvalReport>& evaluations);
 
 /// The rank whose GPU had the least memory left; null if none has a GPU.
 const RankTimes* fullest_gpu(const Metrics& metrics);

@@ -1,8 +1,7 @@
-#include "launch/report/report_json.h"
-
 #include <cstddef>
 
 #include "launch/charts/curve.h"
+#include "launch/report/run_report.h"
 #include "launch/run/report_fields.h"
 
 namespace troupe::launch {
@@ -10,14 +9,20 @@ namespace {
 
 using nlohmann::json;
 
+/// What `of` makes of each element.
+template <typename Rows, typename Of>
+json array_of(const Rows& rows, Of of) {
+  json out = json::array();
+  for (const auto& row : rows) out.push_back(of(row));
+  return out;
+}
+
 /// Columns of a curve, as many as the page draws.
 constexpr std::size_t kColumns = 1000;
 
 /// [[step, value], ...], thinned as in the page.
 json points_json(const std::vector<Point>& points) {
-  json out = json::array();
-  for (const Point& p : thinned(points, kColumns)) out.push_back({p.x, p.y});
-  return out;
+  return array_of(thinned(points, kColumns), [](const Point& p) -> json { return {p.x, p.y}; });
 }
 
 json curves_json(const Metrics& metrics) {
@@ -31,101 +36,66 @@ json curves_json(const Metrics& metrics) {
           {"mfu_percent", points_json(mfu_curve(metrics).raw)}};
 }
 
-json sources_json(const Metrics& metrics) {
-  json out = json::array();
-  for (const SourceRow& source : metrics.sources)
-    out.push_back(
-        {{"name", source.name}, {"tokens", source.tokens}, {"loss", points_json(source.losses)}});
-  return out;
+json timeline_json(const TimelineEntry& h) {
+  json row{{"kind", h.kind}, {"time", h.time}, {"step", h.step}, {"text", h.text}};
+  if (h.rank >= 0) row["rank"] = h.rank;
+  if (!h.phases.empty()) row["stall_s"] = h.stall_s;
+  for (const Phase& phase : h.phases)
+    row["phases"].push_back({{"name", phase.name}, {"seconds", phase.seconds}});
+  return row;
 }
 
-json eval_sets_json(const Metrics& metrics) {
-  json out = json::array();
-  for (const SetLosses& set : losses_by_set(metrics.evaluations))
-    out.push_back({{"name", set.name}, {"loss", points_json(set.losses)}});
-  return out;
+json shape_json(const ShapeSpan& shape) {
+  return {
+      {"after_step", shape.after_step}, {"pp", shape.pp},      {"dp", shape.dp}, {"tp", shape.tp},
+      {"schedule", shape.schedule},     {"hosts", shape.hosts}};
 }
 
-json time_json(const RunReport& run) {
-  json out = json::array();
-  const double whole = run.seconds();
-  for (const TimeShare& share : run.time)
-    out.push_back({{"name", share.name},
-                   {"meaning", share.meaning},
-                   {"seconds", share.seconds},
-                   {"share", whole > 0 ? share.seconds / whole : 0}});
-  return out;
+json action_json(const TimedAction& a) {
+  return {schedules::to_string(a.action), a.begin_s, a.end_s};
 }
 
-json timeline_json(const History& history) {
-  json out = json::array();
-  for (const TimelineEntry& h : history.timeline) {
-    json row{{"kind", h.kind}, {"time", h.time}, {"step", h.step}, {"text", h.text}};
-    if (h.rank >= 0) row["rank"] = h.rank;
-    if (!h.phases.empty()) row["stall_s"] = h.stall_s;
-    for (const Phase& phase : h.phases)
-      row["phases"].push_back({{"name", phase.name}, {"seconds", phase.seconds}});
-    out.push_back(std::move(row));
-  }
-  return out;
-}
-
-json shapes_json(const History& history) {
-  json out = json::array();
-  for (const ShapeSpan& shape : history.shapes)
-    out.push_back({{"after_step", shape.after_step},
-                   {"pp", shape.pp},
-                   {"dp", shape.dp},
-                   {"tp", shape.tp},
-                   {"schedule", shape.schedule},
-                   {"hosts", shape.hosts}});
-  return out;
-}
-
-json rows_json(const std::vector<RankRow>& rows) {
-  json out = json::array();
-  for (const RankRow& row : rows) {
-    json actions = json::array();
-    for (const TimedAction& a : row.actions)
-      actions.push_back({schedules::to_string(a.action), a.begin_s, a.end_s});
-    out.push_back({{"rank", row.rank},
-                   {"replica", row.replica},
-                   {"stage", row.stage},
-                   {"shard", row.shard},
-                   {"actions", std::move(actions)}});
-  }
-  return out;
+json row_json(const RankRow& row) {
+  return {{"rank", row.rank},
+          {"replica", row.replica},
+          {"stage", row.stage},
+          {"shard", row.shard},
+          {"actions", array_of(row.actions, action_json)}};
 }
 
 json step_json(const StepPicture& picture) {
   return {{"step", picture.step},
           {"measured_s", picture.measured_s()},
           {"predicted_s", picture.predicted_s()},
-          {"measured", rows_json(picture.measured)},
-          {"predicted", rows_json(picture.predicted)}};
+          {"measured", array_of(picture.measured, row_json)},
+          {"predicted", array_of(picture.predicted, row_json)}};
 }
 
-json checkpoints_json(const std::vector<CheckpointRow>& checkpoints) {
-  json out = json::array();
-  for (const CheckpointRow& row : checkpoints) {
-    out.push_back({{"name", row.name}, {"step", row.step}, {"bytes", row.bytes}});
-    if (!row.saved) continue;
-    out.back()["time"] = row.saved->time;
-    out.back()["duration_s"] = row.saved->duration_s;
-  }
-  return out;
-}
-
-json settings_json(const Manifest& manifest) {
-  json out = json::array();
-  for (const ChangedKey& key : changed_keys(manifest))
-    out.push_back({{"key", key.key}, {"value", key.value}, {"default", key.fallback}});
+json checkpoint_json(const CheckpointRow& row) {
+  json out{{"name", row.name}, {"step", row.step}, {"bytes", row.bytes}};
+  if (row.saved) out.update({{"time", row.saved->time}, {"duration_s", row.saved->duration_s}});
   return out;
 }
 
 }  // namespace
 
 json to_json(const RunReport& run) {
+  const Metrics& metrics = run.metrics;
+  const auto time_json = [](const TimeShare& part) -> json {
+    return {{"name", part.name},
+            {"meaning", part.meaning},
+            {"seconds", part.seconds},
+            {"share", part.share}};
+  };
+  const auto source_json = [](const NamedLosses& source) -> json {
+    return {{"name", source.name}, {"tokens", source.tokens}, {"loss", points_json(source.losses)}};
+  };
+  const auto set_json = [](const NamedLosses& set) -> json {
+    return {{"name", set.name}, {"loss", points_json(set.losses)}};
+  };
+  const auto setting_json = [](const ChangedKey& key) -> json {
+    return {{"key", key.key}, {"value", key.value}, {"default", key.fallback}};
+  };
   json out{{"name", run.name()},
            {"directory", run.directory},
            {"state", run.live ? "running" : "ended"},
@@ -133,16 +103,16 @@ json to_json(const RunReport& run) {
            {"max_steps", run.manifest.integer("run.max_steps")},
            {"parameters", run.parameters},
            {"machine", run.machine},
-           {"settings", settings_json(run.manifest)},
-           {"curves", curves_json(run.metrics)},
-           {"sources", sources_json(run.metrics)},
-           {"eval_sets", eval_sets_json(run.metrics)},
-           {"time", time_json(run)},
-           {"exposed_s", exposed_s(run.metrics)},
-           {"ranks", run.metrics.ranks},
-           {"shapes", shapes_json(run.history)},
-           {"events", timeline_json(run.history)},
-           {"checkpoints", checkpoints_json(run.checkpoints)},
+           {"settings", array_of(changed_keys(run.manifest), setting_json)},
+           {"curves", curves_json(metrics)},
+           {"sources", array_of(metrics.sources, source_json)},
+           {"eval_sets", array_of(losses_by_set(metrics.evaluations), set_json)},
+           {"time", array_of(run.time.parts, time_json)},
+           {"exposed_s", exposed_s(metrics)},
+           {"ranks", metrics.ranks},
+           {"shapes", array_of(run.history.shapes, shape_json)},
+           {"events", array_of(run.history.timeline, timeline_json)},
+           {"checkpoints", array_of(run.checkpoints, checkpoint_json)},
            {"repeat", run.repeated_by()},
            {"changed", run.manifest.texts("run.changed")}};
   if (run.ending) out["ending"] = to_json(*run.ending);
@@ -151,11 +121,11 @@ json to_json(const RunReport& run) {
 }
 
 json to_json(const std::vector<RunReport>& runs) {
-  json out{{"runs", json::array()}, {"differences", json::array()}};
-  for (const RunReport& run : runs) out["runs"].push_back(to_json(run));
-  for (const DifferentKey& key : different_keys(runs))
-    out["differences"].push_back({{"key", key.key}, {"values", key.values}});
-  return out;
+  const auto difference_json = [](const DifferentKey& key) -> json {
+    return {{"key", key.key}, {"values", key.values}};
+  };
+  return {{"runs", array_of(runs, [](const RunReport& run) { return to_json(run); })},
+          {"differences", array_of(different_keys(runs), difference_json)}};
 }
 
 }  // namespace troupe::launch

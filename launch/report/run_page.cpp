@@ -8,7 +8,6 @@
 #include "launch/host/local_time.h"
 #include "launch/host/quantities.h"
 #include "launch/report/curve_charts.h"
-#include "launch/report/sections.h"
 
 namespace troupe::launch {
 namespace {
@@ -33,7 +32,7 @@ std::string run_table(const std::vector<RunReport>& runs, const std::vector<std:
     table.rows.push_back({escaped(names[i]), state_mark(run), grouped(run.last_step()),
                           loss_of(loss_curve(run.metrics).smooth),
                           loss_of(evaluation_points(run.metrics.evaluations)),
-                          duration_text(run.seconds()), grouped(run.parameters),
+                          duration_text(run.time.whole_s), grouped(run.parameters),
                           shapes.empty() ? "" : escaped(shapes.back().text()),
                           code(run.directory)});
   }

@@ -9,11 +9,36 @@ namespace troupe::launch {
 
 /// The report of a run as an HTML file. `now` is when it is made, in Unix seconds.
 std::string run_page(const RunReport& run, double now);
-
 /// The report of several runs: their curves in one picture, and what differs.
 std::string comparison_page(const std::vector<RunReport>& runs, double now);
-
 /// Names that tell runs apart: their own, or their directories if some have the same.
 std::vector<std::string> names_of(const std::vector<RunReport>& runs);
+
+// The parts of a run's page. Each is empty if the run has nothing for it.
+
+std::string loss_section(const RunReport& run);
+std::string time_section(const RunReport& run);
+std::string step_section(const RunReport& run);
+std::string events_section(const RunReport& run);
+std::string checkpoints_section(const RunReport& run);
+std::string settings_section(const RunReport& run);
+std::string machine_section(const RunReport& run);
+std::string repeat_section(const RunReport& run);
+/// How a run ended, or how far it is.
+std::string state_text(const RunReport& run);
+/// The facts that a reader looks for first.
+std::string facts_of(const RunReport& run);
+/// "running", "finished" or "failed", in a frame.
+std::string state_mark(const RunReport& run);
+
+// What the page of a live run shows as well.
+
+/// A bar of the parts of the time.
+std::string time_bar(const TimeAccount& time);
+/// Bars of the phases of recoveries and changes, and a table of what happened.
+std::string timeline_markup(const std::vector<TimelineEntry>& timeline);
+/// A measured step and its prediction, with the difference in words, and an advice that follows
+/// from it.
+std::string step_markup(const StepPicture& picture, const std::string& advice);
 
 }  // namespace troupe::launch

@@ -69,12 +69,6 @@ std::string dotted(const Key& key) {
 
 }  // namespace
 
-double RunReport::seconds() const {
-  double sum = 0;
-  for (const TimeShare& share : time) sum += share.seconds;
-  return sum;
-}
-
 std::string RunReport::repeated_by() const {
   return fmt::format("troupe launch {} --set {}",
                      shell_word((fs::path(directory) / kManifestFile).string()),

@@ -34,17 +34,20 @@ struct RunReport {
   std::optional<Ending> ending;  ///< of a run that is not live
   Metrics metrics;
   History history;
-  std::vector<TimeShare> time;
+  TimeAccount time;
   std::optional<StepPicture> step;
   std::vector<CheckpointRow> checkpoints;  ///< ascending
 
   std::string name() const { return manifest.text("run.name"); }
   std::int64_t last_step() const { return metrics.steps.back().step; }
-  /// Seconds that the run has lived.
-  double seconds() const;
   /// The shell command that trains the same run again, in a directory of its own.
   std::string repeated_by() const;
 };
+
+/// What a run's page shows, as data; launch/report/README.md lists the fields.
+nlohmann::json to_json(const RunReport& run);
+/// {runs: [as above], differences: [{key, values}]}.
+nlohmann::json to_json(const std::vector<RunReport>& runs);
 
 /// Reads a run directory, which no other program needs to be done with. `now` is in Unix seconds.
 /// Throws Error{data} if it holds no run, or none with a committed step.

@@ -186,6 +186,13 @@ std::optional<StepPicture> step_picture(const json& file) {
   return picture;
 }
 
+bool has_action(const std::vector<RankRow>& rows, Op op) {
+  return std::ranges::any_of(rows, [&](const RankRow& row) {
+    return std::ranges::any_of(row.actions,
+                               [&](const TimedAction& a) { return a.action.op == op; });
+  });
+}
+
 double idle_share(const std::vector<RankRow>& rows) {
   double busy = 0;
   for (const RankRow& row : rows) busy += row.busy_s();

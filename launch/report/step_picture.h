@@ -54,6 +54,9 @@ struct StepPicture {
 /// Reads measured_step.json, and simulates it. None if it holds no step.
 std::optional<StepPicture> step_picture(const nlohmann::json& file);
 
+/// Whether the rows have an action of this kind.
+bool has_action(const std::vector<RankRow>& rows, schedules::Op op);
+
 /// The share of the time until the last action's end in which the ranks do nothing, on average.
 double idle_share(const std::vector<RankRow>& rows);
 

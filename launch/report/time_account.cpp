@@ -83,27 +83,33 @@ TimeSums time_sums(const Metrics& metrics, const History& history) {
   return sums;
 }
 
-std::vector<TimeShare> where_time_went(const TimeSums& sums, const History& history, double now,
-                                       std::optional<double> bubble) {
+TimeAccount where_time_went(const TimeSums& sums, const History& history, double now,
+                            std::optional<double> bubble) {
   double wall = 0;
   for (const LaunchSpan& launch : history.launches)
     wall += end_of(launch, history, now) - launch.begin;
   const double recoveries = recoveries_s(history, now), changes = orders_s(history);
   const double own = bubble && *bubble < 1 ? sums.busy_s * *bubble / (1 - *bubble) : 0;
   const double in_bubble = std::min(sums.waits_s, known(own));
-  return {{"computing", "forwards and backwards", sums.busy_s},
-          {"bubble", "what the schedule itself leaves idle", in_bubble},
-          {bubble ? "late messages" : "waiting for other stages",
-           bubble ? "waits for other stages beyond the bubble"
-                  : "the schedule's bubble, and messages that came late",
-           sums.waits_s - in_bubble},
-          {"waiting for shards", "collectives that no computation hides", sums.collective_s},
-          {"ending steps", "sums over replicas, votes and the optimizer",
-           known(sums.steps_s - sums.busy_s - sums.collective_s - sums.waits_s)},
-          {"recoveries", "from a worker's loss to the end of the next new step", recoveries},
-          {"ordered changes", "from the order to the end of the next step", changes},
-          {"other", "the start, evaluations, last checkpoints, and steps that were dropped",
-           known(wall - sums.steps_s - recoveries - changes)}};
+  TimeAccount account{
+      {{"computing", "forwards and backwards", sums.busy_s},
+       {"bubble", "what the schedule itself leaves idle", in_bubble},
+       {bubble ? "late messages" : "waiting for other stages",
+        bubble ? "waits for other stages beyond the bubble"
+               : "the schedule's bubble, and messages that came late",
+        sums.waits_s - in_bubble},
+       {"waiting for shards", "collectives that no computation hides", sums.collective_s},
+       {"ending steps", "sums over replicas, votes and the optimizer",
+        known(sums.steps_s - sums.busy_s - sums.collective_s - sums.waits_s)},
+       {"recoveries", "from a worker's loss to the end of the next new step", recoveries},
+       {"ordered changes", "from the order to the end of the next step", changes},
+       {"other", "the start, evaluations, last checkpoints, and steps that were dropped",
+        known(wall - sums.steps_s - recoveries - changes)}},
+      0};
+  for (const TimeShare& part : account.parts) account.whole_s += part.seconds;
+  if (account.whole_s > 0)
+    for (TimeShare& part : account.parts) part.share = part.seconds / account.whole_s;
+  return account;
 }
 
 }  // namespace troupe::launch

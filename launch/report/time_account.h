@@ -14,6 +14,12 @@ struct TimeShare {
   std::string name;
   std::string meaning;
   double seconds = 0;
+  double share = 0;  ///< of all
+};
+/// What the ranks did while the run lived, on average over them.
+struct TimeAccount {
+  std::vector<TimeShare> parts;  ///< they add up to whole_s
+  double whole_s = 0;
 };
 
 /// Sums over steps, on average over the ranks. A time that is not known counts as none.
@@ -29,11 +35,10 @@ struct TimeSums {
 /// change.
 TimeSums time_sums(const Metrics& metrics, const History& history);
 
-/// What the ranks did while the run lived, on average over them. The parts add up to that time.
 /// `now` is the end of a launch that goes on; else a launch ends with its last event. `bubble` is
 /// the share of forwards and backwards in which the schedule itself leaves the ranks idle; without
 /// it all waits for other stages are one part.
-std::vector<TimeShare> where_time_went(const TimeSums& sums, const History& history, double now,
-                                       std::optional<double> bubble);
+TimeAccount where_time_went(const TimeSums& sums, const History& history, double now,
+                            std::optional<double> bubble);
 
 }  // namespace troupe::launch

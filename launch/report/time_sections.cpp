@@ -9,7 +9,7 @@
 #include "launch/manifest/resolve/run_spec.h"
 #include "launch/report/gantt.h"
 #include "launch/report/layout_advice.h"
-#include "launch/report/sections.h"
+#include "launch/report/run_page.h"
 
 // Where the time of a run, and of a step of it, went.
 
@@ -71,7 +71,7 @@ std::string exposed_text(const RunReport& run) {
   const double exposed = exposed_s(run.metrics);
   if (!(exposed > 0)) return "";
   return fmt::format(" Collectives that complete gradients held up a rank for {} at most.",
-                     percent_text(exposed / run.seconds()));
+                     percent_text(exposed / run.time.whole_s));
 }
 
 std::string gantt_of(const char* title, const std::vector<RankRow>& rows, double length_s) {
@@ -84,28 +84,29 @@ std::string gantt_of(const char* title, const std::vector<RankRow>& rows, double
 
 }  // namespace
 
-std::string time_section(const RunReport& run) {
-  const double whole = run.seconds();
-  if (!(whole > 0)) return "";
+std::string time_bar(const TimeAccount& time) {
   std::vector<BarPart> parts;
+  for (const TimeShare& part : time.parts)
+    parts.push_back({.name = part.name, .value = part.seconds, .text = percent_text(part.share)});
+  return stacked_bar("Where the time went", parts, time.whole_s);
+}
+
+std::string time_section(const RunReport& run) {
+  const double whole = run.time.whole_s;
+  if (!(whole > 0)) return "";
   Table table{.caption = "Where the time went",
               .head = {"what the ranks did", "share", "time"},
               .rows = {},
               .numbers = {1, 2}};
-  for (std::size_t i = 0; i < run.time.size(); ++i) {
-    const TimeShare& share = run.time[i];
-    const std::string part = percent_text(share.seconds / whole);
-    parts.push_back({.name = share.name, .value = share.seconds, .text = part});
-    if (share.seconds > 0)
+  for (std::size_t i = 0; i < run.time.parts.size(); ++i)
+    if (const TimeShare& part = run.time.parts[i]; part.seconds > 0)
       table.rows.push_back(
-          {swatch(i) + escaped(share.name) + text_element("small", {}, share.meaning), part,
-           span_text(share.seconds)});
-  }
+          {swatch(i) + escaped(part.name) + text_element("small", {}, part.meaning),
+           percent_text(part.share), span_text(part.seconds)});
   return section("Where the time went",
                  paragraph(fmt::format("{} in all, on average over the ranks.", span_text(whole)) +
                            exposed_text(run) + bubble_text(run)) +
-                     stacked_bar("Where the time went", parts, whole) + draw_table(table) +
-                     rank_table(run.metrics));
+                     time_bar(run.time) + draw_table(table) + rank_table(run.metrics));
 }
 
 std::string step_section(const RunReport& run) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "stages/corpus/tokenizers/text/utf8.h"
 
@@ -64,6 +65,12 @@ void Canvas::text_before(int end, int y, std::string_view text, Style style) {
 
 void Canvas::fill(int from, int to, int y, const Cell& cell) {
   for (int x = std::max(0, from); x < std::min(to, area_.width); ++x) put(x, y, cell);
+}
+
+void Canvas::bar(int from, int to, int y, double share, Look look) {
+  const int middle = from + static_cast<int>(std::lround(share * (to - from)));
+  fill(from, middle, y, {.glyph = U'\u2588', .style = {.look = look}});
+  fill(middle, to, y, {.glyph = U'\u2591', .style = {.look = Look::soft}});
 }
 
 Canvas Canvas::part(const Area& area) const {

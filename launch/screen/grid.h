@@ -87,6 +87,8 @@ class Canvas {
   /// Writes a text that ends before the column `end`.
   void text_before(int end, int y, std::string_view text, Style style = {});
   void fill(int from, int to, int y, const Cell& cell);
+  /// A bar between two columns, of which a share is full.
+  void bar(int from, int to, int y, double share, Look look);
   /// A part of this one. It may reach beyond, but nothing is drawn there.
   Canvas part(const Area& area) const;
 

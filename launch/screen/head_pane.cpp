@@ -1,10 +1,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
+#include "launch/charts/html.h"
 #include "launch/host/quantities.h"
-#include "launch/report/time_account.h"
 #include "launch/screen/panes.h"
 
 namespace troupe::launch {
@@ -12,27 +13,23 @@ namespace {
 
 using Mood = RunNow::Mood;
 
-struct Sign {
+struct MoodSign {
   const char* mark;
   Look look;
 };
 
-Sign sign_of(Mood mood) {
-  switch (mood) {
-    case Mood::working:
-      return {"\u25cf", Look::live};  // a full circle
-    case Mood::ended:
-      return {"\u25a0", Look::good};  // a square
-    case Mood::changing:
-      return {"\u25b2", Look::waiting};  // a triangle
-    case Mood::failed:
-      break;
-  }
-  return {"\u00d7", Look::bad};  // a cross
+/// By Mood.
+constexpr std::array kMoodSigns{MoodSign{"\u25cf", Look::live},     // a full circle
+                                MoodSign{"\u25b2", Look::waiting},  // a triangle
+                                MoodSign{"\u25a0", Look::good},     // a square
+                                MoodSign{"\u00d7", Look::bad}};     // a cross
+
+const MoodSign& sign_of(Mood mood) {
+  return kMoodSigns[static_cast<std::size_t>(mood)];
 }
 
 void draw_state(Canvas& canvas, const RunNow& run) {
-  const Sign sign = sign_of(run.mood);
+  const MoodSign& sign = sign_of(run.mood);
   const std::string state = std::string(sign.mark) + " " + run.state();
   const int of_name = std::min(columns_of(run.name), canvas.width() / 4);
   // Why a run failed may be long.
@@ -62,12 +59,8 @@ void draw_progress(Canvas& canvas, const RunNow& run) {
   canvas.text_before(canvas.width(), 1, text);
 }
 
-struct Fact {
-  std::string name, value, more;
-};
-
 std::vector<Fact> facts_of(const RunNow& run) {
-  if (!run.newest) return {{.name = "no step is done yet", .value = "", .more = ""}};
+  if (!run.newest) return {{.name = "no step is done yet", .value = ""}};
   const StepRow& step = *run.newest;
   const Curve loss = run.loss.curve();
   std::vector<Fact> facts{{"loss", fmt::format("{:.4f}", step.loss),
@@ -76,17 +69,16 @@ std::vector<Fact> facts_of(const RunNow& run) {
                                ? ""
                                : fmt::format("smoothed {:.4f}", loss.smooth.back().y)}};
   if (!run.evaluations.empty()) {
-    const EvaluationRow& last = run.evaluations.back();
-    if (last.sets.empty()) facts.push_back({"eval", fmt::format("{:.4f}", last.loss), ""});
+    const actors::EvalReport& last = run.evaluations.back();
+    if (last.sets.empty()) facts.push_back({"eval", fmt::format("{:.4f}", last.loss)});
     for (const auto& set : last.sets)
-      facts.push_back({"eval " + set.name, fmt::format("{:.4f}", set.loss), ""});
+      facts.push_back({"eval " + set.name, fmt::format("{:.4f}", set.loss)});
   }
-  facts.push_back({"", grouped(std::llround(step.tokens_per_s())) + " tokens/s", ""});
+  facts.push_back({"", grouped(std::llround(step.tokens_per_s())) + " tokens/s"});
   facts.push_back({"", span_text(step.step_s), "a step"});
-  facts.push_back({"norm", fmt::format("{:.3f}", step.grad_norm), ""});
-  facts.push_back({"lr", fmt::format("{:.3g}", step.lr), ""});
-  if (std::isfinite(step.mfu))
-    facts.push_back({"mfu", fmt::format("{:.1f} %", 100 * step.mfu), ""});
+  facts.push_back({"norm", fmt::format("{:.3f}", step.grad_norm)});
+  facts.push_back({"lr", fmt::format("{:.3g}", step.lr)});
+  if (std::isfinite(step.mfu)) facts.push_back({"mfu", fmt::format("{:.1f} %", 100 * step.mfu)});
   return facts;
 }
 
@@ -107,18 +99,15 @@ void draw_facts(Canvas& canvas, const RunNow& run) {
 
 /// Where the time went, without what took less than half a percent.
 void draw_time(Canvas& canvas, const RunNow& run) {
-  const auto shares =
-      where_time_went(run.sums, run.history, run.ended() ? 0 : run.time, run.bubble);
-  double whole = 0;
-  for (const TimeShare& share : shares) whole += share.seconds;
-  if (!(whole > 0)) return;
+  const TimeAccount time = run.time_account();
+  if (!(time.whole_s > 0)) return;
   int x = canvas.text(0, 3, "time went to", {.look = Look::soft}) + 1;
-  for (const TimeShare& share : shares) {
-    if (share.seconds < 0.005 * whole) continue;
-    const std::string part = fmt::format("{:.0f} %", 100 * share.seconds / whole);
-    if (x + columns_of(share.name) + 1 + columns_of(part) > canvas.width()) return;
-    x = canvas.text(x, 3, share.name, {.look = Look::soft}) + 1;
-    x = canvas.text(x, 3, part) + 2;
+  for (const TimeShare& part : time.parts) {
+    if (part.share < 0.005) continue;
+    const std::string percent = fmt::format("{:.0f} %", 100 * part.share);
+    if (x + columns_of(part.name) + 1 + columns_of(percent) > canvas.width()) return;
+    x = canvas.text(x, 3, part.name, {.look = Look::soft}) + 1;
+    x = canvas.text(x, 3, percent) + 2;
   }
 }
 

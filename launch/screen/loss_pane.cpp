@@ -14,27 +14,17 @@ namespace {
 constexpr int kStepTick = 14, kLossTick = 3;
 constexpr int kLeastCurveColumns = 10, kLeastCurveRows = 2;  // of the curve
 
-/// The values that are shown: on a logarithmic scale those above 0.
-std::vector<Point> shown(std::vector<Point> points, Scale scale) {
-  points = finite(std::move(points));
-  if (scale == Scale::logarithmic) std::erase_if(points, [](const Point& p) { return p.y <= 0; });
-  return points;
-}
-
 /// The lines of a loss chart and their axes.
 struct Chart {
   std::vector<Point> raw, smooth, evaluations;
-  Axis steps, loss;
+  Axis steps = {}, loss = {};
 };
 
 Chart chart_of(const RunNow& run, Scale scale, int columns, int rows) {
   Curve curve = run.loss.curve();
-  Chart chart{.raw = shown(std::move(curve.raw), scale),
-              .smooth = shown(std::move(curve.smooth), scale),
-              .evaluations = {},
-              .steps = {},
-              .loss = {}};
-  chart.evaluations = shown(evaluation_points(run.evaluations), scale);
+  Chart chart{.raw = placeable(std::move(curve.raw), scale),
+              .smooth = placeable(std::move(curve.smooth), scale),
+              .evaluations = placeable(evaluation_points(run.evaluations), scale)};
   if (chart.raw.empty()) return chart;
   chart.steps =
       counting_axis(chart.raw.front().x - 1, chart.raw.back().x, std::max(1, columns / kStepTick));
@@ -104,18 +94,6 @@ int draw_loss_axis(Canvas canvas, const Axis& axis, int rows) {
   return width + 1;
 }
 
-void draw_step_axis(Canvas row, const Axis& axis) {
-  const auto labels = labels_of(axis);
-  int free = 0;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const int width = columns_of(labels[i]);
-    const int x = std::clamp(place_of(axis.share(axis.ticks[i]), row.width()) - width / 2, 0,
-                             std::max(0, row.width() - width));
-    if (x < free) continue;
-    free = row.text(x, 0, labels[i], {.look = Look::soft}) + 1;
-  }
-}
-
 }  // namespace
 
 void draw_loss(const Canvas& canvas, const RunNow& run, Scale scale, const PaneView& view) {
@@ -135,7 +113,7 @@ void draw_loss(const Canvas& canvas, const RunNow& run, Scale scale, const PaneV
   const int columns = inner.width() - left;
   if (columns < kLeastCurveColumns) return;
   draw_curve(inner.part({left, 0, columns, rows}), chart);
-  draw_step_axis(inner.part({left, rows, columns, 1}), chart.steps);
+  draw_axis(inner.part({left, rows, columns, 1}), chart.steps, labels_of(chart.steps), columns - 1);
 }
 
 }  // namespace troupe::launch

@@ -1,10 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 
 #include "launch/screen/panes.h"
-#include "launch/watch/mesh.h"
 
 namespace troupe::launch {
 namespace {
@@ -22,18 +21,14 @@ struct RankSign {
   Look look;
 };
 
-RankSign sign_of(const RankNow& rank) {
-  switch (mood_of(rank)) {
-    case RankMood::computes:
-      return {U'\u25cf', Look::live};  // a full circle
-    case RankMood::waits:
-      return {U'\u25cc', Look::waiting};  // a circle of dots
-    case RankMood::lost:
-      return {U'\u00d7', Look::bad};  // a cross
-    case RankMood::starts:
-      break;
-  }
-  return {U'\u25cb', Look::soft};  // an empty circle
+/// By RankMood.
+constexpr std::array kRankSigns{RankSign{U'\u25cb', Look::soft},     // an empty circle
+                                RankSign{U'\u25cf', Look::live},     // a full circle
+                                RankSign{U'\u25cc', Look::waiting},  // a circle of dots
+                                RankSign{U'\u00d7', Look::bad}};     // a cross
+
+const RankSign& sign_of(const RankNow& rank) {
+  return kRankSigns[static_cast<std::size_t>(mood_of(rank))];
 }
 
 /// The longest way to say what a rank does that fits.
@@ -59,11 +54,7 @@ std::string name_within(const RankNow& rank, bool has_shards, int columns) {
 void draw_busy(Canvas& box, int x, int y, const RankNow& rank, int end) {
   const std::string text = fmt::format("{:.0f} %", 100 * busy_share(rank));
   const int bar = end - x - columns_of(text) - 1;
-  if (bar >= 2) {
-    const int full = static_cast<int>(std::lround(busy_share(rank) * bar));
-    box.fill(x, x + full, y, {.glyph = U'\u2588', .style = {.look = sign_of(rank).look}});
-    box.fill(x + full, x + bar, y, {.glyph = U'\u2591', .style = {.look = Look::soft}});
-  }
+  if (bar >= 2) box.bar(x, x + bar, y, busy_share(rank), sign_of(rank).look);
   if (end - x >= columns_of(text)) box.text_before(end, y, text);
 }
 
@@ -80,7 +71,7 @@ void draw_frame(Canvas& box, Style style) {
 
 /// A rank with a frame: name, busy share, what it does, memory.
 void draw_framed(Canvas box, const RankNow& rank, bool has_shards) {
-  const RankSign sign = sign_of(rank);
+  const RankSign& sign = sign_of(rank);
   draw_frame(box, {.look = sign.look});
   box.put(2, 0, {.glyph = sign.mark, .style = {.look = sign.look, .bold = true}});
   const int x =
@@ -100,7 +91,7 @@ void draw_framed(Canvas box, const RankNow& rank, bool has_shards) {
 
 /// A rank in few lines: what fits of the same.
 void draw_plain(Canvas box, const RankNow& rank, bool has_shards) {
-  const RankSign sign = sign_of(rank);
+  const RankSign& sign = sign_of(rank);
   const std::string number = std::to_string(rank.rank);
   const int room = box.width() - kBusyText - 3;
   const std::string name = " " + name_within(rank, has_shards, room);
@@ -110,11 +101,7 @@ void draw_plain(Canvas box, const RankNow& rank, bool has_shards) {
   if (box.height() > 2) x = std::max(x, box.width() - kBusyText);  // the bar has a line of its own
   draw_busy(box, x, 0, rank, box.width());
   int y = 1;
-  if (box.height() > 2) {
-    const int full = static_cast<int>(std::lround(busy_share(rank) * box.width()));
-    box.fill(0, full, y, {.glyph = U'\u2588', .style = {.look = sign.look}});
-    box.fill(full, box.width(), y++, {.glyph = U'\u2591', .style = {.look = Look::soft}});
-  }
+  if (box.height() > 2) box.bar(0, box.width(), y++, busy_share(rank), sign.look);
   box.text(0, y++, doing_within(rank, box.width()), {.look = sign.look});
   box.text(0, y, cut(memory_of(rank), box.width()), {.look = Look::soft});
 }

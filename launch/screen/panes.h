@@ -23,6 +23,10 @@ struct PaneView {
 Canvas titled(const Canvas& canvas, std::string_view title, std::string_view detail,
               const PaneView& view);
 
+/// An axis's labels below their ticks, without those that have no room; `last` is the column of the
+/// axis's end.
+void draw_axis(Canvas row, const Axis& axis, const std::vector<std::string>& labels, int last);
+
 /// State, progress and the newest numbers.
 void draw_head(Canvas canvas, const RunNow& run);
 /// The curve of the loss in dots, as measured and smoothed, with the evaluations.

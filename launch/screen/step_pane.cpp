@@ -118,17 +118,11 @@ void draw_row(Canvas canvas, int y, const RankRow& row, double length_s) {
   }
 }
 
-void draw_time_axis(Canvas row, double length_s) {
+void draw_time_axis(const Canvas& row, double length_s) {
   const Axis axis = exact_axis(0, 1e3 * length_s, std::max(1, row.width() / kTimeTick));
-  const auto labels = labels_of(axis);
-  int free = 0;
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    const std::string label = i + 1 == labels.size() ? labels[i] + " ms" : labels[i];
-    const int middle = static_cast<int>(std::lround(axis.share(axis.ticks[i]) * row.width()));
-    const int x =
-        std::clamp(middle - columns_of(label) / 2, 0, std::max(0, row.width() - columns_of(label)));
-    if (x >= free) free = row.text(x, 0, label, {.look = Look::soft}) + 1;
-  }
+  auto labels = labels_of(axis);
+  if (!labels.empty()) labels.back() += " ms";
+  draw_axis(row, axis, labels, row.width());
 }
 
 /// A picture of ranks' rows with their names at the left and their busy shares at the right.
@@ -162,11 +156,7 @@ std::string detail_of(const StepPicture& picture) {
   std::string text =
       fmt::format("step {}: {}", grouped(picture.step), span_text(picture.measured_s()));
   for (const ActionLook& kind : kKinds)
-    if (std::ranges::any_of(picture.measured, [&](const RankRow& row) {
-          return std::ranges::any_of(row.actions,
-                                     [&](const TimedAction& a) { return a.action.op == kind.op; });
-        }))
-      text.append("  ").append(kind.name);
+    if (has_action(picture.measured, kind.op)) text.append("  ").append(kind.name);
   return text + "  \u00b7 waits";
 }
 

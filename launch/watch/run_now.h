@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,30 +16,9 @@
 
 namespace troupe::launch {
 
-/// A rank as it said last.
-struct RankNow {
-  int rank = 0;
-  int replica = 0;
-  int stage = 0;
-  int shard = 0;
-  int pid = 0;
-  std::string host;
-  std::string state;        ///< RankStatus::state
-  std::string waiting_for;  ///< empty: for nothing
-  std::uint64_t resident_bytes = 0;
-  double busy_s = 0;  ///< in the newest step
-  double idle_s = 0;
-  double collective_s = 0;              ///< the part of it that waited for collectives
-  std::uint64_t device_used_bytes = 0;  ///< of its GPU; 0 without one
-  std::uint64_t device_total_bytes = 0;
-};
-
-/// What one rank sent another in the newest step.
-struct EdgeNow {
-  int from = 0;
-  int to = 0;
-  double bytes_per_s = 0;
-  double wait_share = 0;  ///< of the step, that `to` waited for messages of `from`
+/// A rank as it said last, and its times in the newest step.
+struct RankNow : actors::RankStatus {
+  actors::StepReport::StageTime times = {};
 };
 
 /// A source of a mixture until now.
@@ -60,7 +40,7 @@ struct RunNow {
   std::optional<StepRow> newest;   ///< newest step, be it one that is computed again
   std::optional<std::int64_t> at;  ///< the step that the run is at, if `newest` is of another
   std::optional<actors::CatchUp> catch_up;  ///< while steps are computed again
-  std::vector<EvaluationRow> evaluations;
+  std::vector<actors::EvalReport> evaluations;
   LongCurve loss, speed;           ///< over all steps
   std::vector<SourceNow> sources;  ///< in the manifest's order; none without a mixture
   TimeSums sums;                   ///< over all steps
@@ -69,11 +49,14 @@ struct RunNow {
       timeline;  ///< the newest of each kind, with those that History leaves out
   std::deque<TimelineEntry> routine;  ///< the newest signs of life, and comings and goings
   std::vector<RankNow> ranks;
-  std::vector<EdgeNow> edges;
+  std::vector<actors::StepReport::EdgeBytes> edges;  ///< in the newest step
   std::optional<StepPicture> picture;  ///< a step that was recorded while somebody looked
   std::optional<double> bubble;        ///< bubble_of() the newest recorded steps, on average
   std::string advice;                  ///< what another split of layers would do to it
 
+  TimeAccount time_account() const {
+    return where_time_went(sums, history, ended() ? 0 : time, bubble);
+  }
   bool ended() const { return mood == Mood::ended || mood == Mood::failed; }
   std::int64_t step() const { return at.value_or(newest ? newest->step : 0); }
   /// The newest step that was ever committed.
@@ -84,5 +67,40 @@ struct RunNow {
   std::string left() const;
   std::string shape() const;  ///< "pp 4 x dp 2, 1f1b"; empty before the first worker has joined
 };
+
+// What pictures of the mesh tell, whatever they are drawn with.
+
+enum class RankMood { starts, computes, waits, lost };
+/// What a rank's state amounts to: one that is done with its part, and stands still until all
+/// others are, waits, too.
+RankMood mood_of(const RankNow& rank);
+/// "running", or "waits for ..." with all that the rank tells of its wait. The rank that it waits
+/// for comes first, because the end of a text may have no room.
+std::string doing_of(const RankNow& rank);
+/// "replica 0, stage 1", and the shard where there are several.
+std::string place_text(const RankNow& rank, bool has_shards);
+/// The share of the newest step in which the rank was busy.
+double busy_share(const RankNow& rank);
+/// The share of it in which the rank waited for collectives.
+double collective_share(const RankNow& rank);
+/// The memory that a person looks at: that of the GPU if there is one. Empty if none is known.
+std::string memory_of(const RankNow& rank);
+
+/// The shards of a stage. They point into the run's ranks, which must outlive them.
+using StageRanks = std::vector<const RankNow*>;
+/// The ranks by replica and stage.
+using Mesh = std::map<int, std::map<int, StageRanks>>;
+Mesh mesh_of(const std::vector<RankNow>& ranks);
+
+/// What goes from the ranks of one stage to those of another, all together.
+struct Flow {
+  double bytes_per_s = 0;
+  double wait_share = 0;  ///< of the rank that waited longest
+};
+Flow flow_between(const RunNow& run, const StageRanks& from, const StageRanks& to);
+/// A wait that takes less of a step is not worth a word.
+inline constexpr double kNoticedWait = 0.05;
+/// "1.5 MiB/s".
+std::string rate_text(double bytes_per_s);
 
 }  // namespace troupe::launch

@@ -21,16 +21,15 @@ void add_row(RunNow& now, const StepRow& row) {
   now.newest = row;
 }
 
-void add_source(RunNow& now, const std::string& name, double tokens, std::vector<Point> losses) {
-  auto source = std::ranges::find(now.sources, name, &SourceNow::name);
+void add_source(RunNow& now, const NamedLosses& more) {
+  auto source = std::ranges::find(now.sources, more.name, &SourceNow::name);
   if (source == now.sources.end())
-    source = now.sources.insert(source, {.name = name, .tokens = 0, .loss = {}});
-  source->tokens += tokens;
-  for (const Point& loss : losses) source->loss.add(loss);
+    source = now.sources.insert(source, {.name = more.name, .loss = {}});
+  source->tokens += more.tokens;
+  for (const Point& loss : more.losses) source->loss.add(loss);
 }
 
-/// Adds a entry to those of all kinds, and drops the oldest one of its kind if they are too
-/// many.
+/// Adds an entry to those of all kinds, and drops the oldest one of its kind if they are too many.
 void add_limited(std::deque<TimelineEntry>& timeline, TimelineEntry entry, std::size_t most) {
   const std::string kind = entry.kind;
   timeline.push_back(std::move(entry));
@@ -54,8 +53,7 @@ RunWatch::RunWatch(const WatchedRun& run) : peak_(run.peak) {
   now_.name = run.name;
   now_.max_steps = run.max_steps;
   for (const StepRow& row : run.past_steps.steps) add_row(now_, row);
-  for (const SourceRow& source : run.past_steps.sources)
-    add_source(now_, source.name, source.tokens, source.losses);
+  for (const NamedLosses& source : run.past_steps.sources) add_source(now_, source);
   now_.evaluations = run.past_steps.evaluations;
   for (const json& event : run.past_events) {
     historian_.add(event);
@@ -71,9 +69,10 @@ RunWatch::RunWatch(const WatchedRun& run) : peak_(run.peak) {
 void RunWatch::begin(const RunStatus& status, double left_s) {
   const std::lock_guard lock(mutex_);
   now_.left_s = left_s;
-  if (status.state == "regrouping" || status.state == "starting") {
-    now_.doing = status.state == "starting" ? status.state : "changing";
-    if (status.state == "regrouping") change_ = now_.doing;
+  if (status.state == "starting") {
+    now_.doing = status.state;
+  } else if (status.state == "regrouping") {
+    now_.doing = change_ = "changing";
   } else {
     now_.doing = status.catch_up ? "catching up" : "training";
     now_.mood = RunNow::Mood::working;
@@ -96,7 +95,8 @@ void RunWatch::miss() {
 void RunWatch::apply(const RunEvent& event) {
   const std::lock_guard lock(mutex_);
   if (const auto* part = std::get_if<ActionsTraced>(&event.body)) {
-    if (const auto whole = gatherer_.add(event, *part)) recorded_ = to_json(*whole, members_);
+    if (const auto whole = gatherer_.add(event, *part))
+      recorded_ = to_json(*whole, {now_.ranks.begin(), now_.ranks.end()});
     return;
   }
   if (const auto* activity = std::get_if<RankActivity>(&event.body))
@@ -106,13 +106,19 @@ void RunWatch::apply(const RunEvent& event) {
   follow_state(event);
   if (const auto* step = std::get_if<StepCommitted>(&event.body))
     return add_step(step->report, fields);
-  if (const auto* again = std::get_if<StepAgain>(&event.body))
-    return add_step_again(again->report, fields);
+  if (const auto* again = std::get_if<StepAgain>(&event.body)) {
+    // The curves have the step already, and its time is that of the recovery.
+    now_.newest = take_up(again->report, fields);
+    return;
+  }
   if (const auto* membership = std::get_if<MembershipChanged>(&event.body))
     add_members(event.configuration, membership->ranks);
   if (past_.contains(identity_of(fields))) return;
-  if (const auto* evaluation = std::get_if<EvaluationDone>(&event.body))
-    add_evaluation({.step = event.step, .loss = evaluation->loss, .sets = evaluation->sets});
+  const auto* evaluation = std::get_if<EvaluationDone>(&event.body);
+  const bool is_new = now_.evaluations.empty() || now_.evaluations.back().step < event.step;
+  if (evaluation && is_new)
+    now_.evaluations.push_back(
+        {.step = event.step, .loss = evaluation->loss, .sets = evaluation->sets});
   if (!std::holds_alternative<DirectorActivity>(event.body)) historian_.add(fields);
   add_entry(fields);
 }
@@ -129,14 +135,10 @@ void RunWatch::add_step(const StepReport& report, const json& event) {
   const StepRow row = take_up(report, event);
   add_row(now_, row);
   for (const StepReport::SourceLoss& source : report.sources)
-    add_source(now_, source.name, static_cast<double>(source.tokens),
-               {{.x = static_cast<double>(row.step), .y = source.loss}});
+    add_source(now_, {.name = source.name,
+                      .losses = {{.x = static_cast<double>(row.step), .y = source.loss}},
+                      .tokens = static_cast<double>(source.tokens)});
   if (!ends_change_) now_.sums.add(row);  // else the time is that of the change
-}
-
-/// The curves have the step already, and its time is that of the recovery.
-void RunWatch::add_step_again(const StepReport& report, const json& event) {
-  now_.newest = take_up(report, event);
 }
 
 /// Shows what the ranks did in a step.
@@ -150,19 +152,9 @@ StepRow RunWatch::take_up(const StepReport& report, const json& event) {
   now_.left_s = step_times_.left_s(now_.max_steps - report.step);
   for (const auto& times : stages)
     for (RankNow& rank : now_.ranks)
-      if (rank.replica == times.replica && rank.stage == times.stage && rank.shard == times.shard) {
-        rank.busy_s = times.busy_s;
-        rank.idle_s = times.idle_s;
-        rank.collective_s = times.collective_s;
-        rank.device_used_bytes = times.device_used_bytes;
-        rank.device_total_bytes = times.device_total_bytes;
-      }
-  now_.edges.clear();
-  for (const auto& edge : report.edges())
-    now_.edges.push_back({.from = edge.from,
-                          .to = edge.to,
-                          .bytes_per_s = static_cast<double>(edge.bytes) / report.step_s,
-                          .wait_share = edge.wait_s / report.step_s});
+      if (rank.replica == times.replica && rank.stage == times.stage && rank.shard == times.shard)
+        rank.times = times;
+  now_.edges = report.edges();
   return row;
 }
 
@@ -174,69 +166,54 @@ void RunWatch::add_activity(int number, const RankActivity& activity) {
   rank->resident_bytes = activity.resident_bytes;
 }
 
-/// An evaluation that is among those of the past has come again.
-void RunWatch::add_evaluation(const EvaluationRow& row) {
-  if (now_.evaluations.empty() || now_.evaluations.back().step < row.step)
-    now_.evaluations.push_back(row);
-}
-
 void RunWatch::add_members(std::uint32_t configuration, const std::vector<RankStatus>& ranks) {
-  members_ = ranks;
-  gatherer_.expect(configuration, members_.size());
+  gatherer_.expect(configuration, ranks.size());
   step_times_.forget_earlier();
-  now_.ranks.clear();
   now_.edges.clear();
-  for (const RankStatus& member : members_)
-    now_.ranks.push_back({.rank = member.rank,
-                          .replica = member.replica,
-                          .stage = member.stage,
-                          .shard = member.shard,
-                          .pid = member.pid,
-                          .host = member.host,
-                          .state = member.state.empty() ? "starting" : member.state,
-                          .waiting_for = member.waiting_for,
-                          .resident_bytes = member.resident_bytes});
+  now_.ranks.clear();
+  for (const RankStatus& member : ranks) {
+    now_.ranks.push_back({member});
+    if (member.state.empty()) now_.ranks.back().state = "starting";
+  }
 }
 
 /// What the run does, told by what happened last.
 void RunWatch::follow_state(const RunEvent& event) {
-  const auto changes = [&](const std::string& how) {
-    now_.doing = how;
-    now_.mood = RunNow::Mood::changing;
+  const auto does = [&](const std::string& what, RunNow::Mood mood) {
+    now_.doing = what;
+    now_.mood = mood;
   };
   if (std::holds_alternative<FailureDetected>(event.body)) {
     change_ = "recovering";
-    changes(change_);
+    does(change_, RunNow::Mood::changing);
     if (const auto lost = std::ranges::find(now_.ranks, event.rank, &RankNow::rank);
         lost != now_.ranks.end()) {
       lost->state = "lost";
       lost->waiting_for.clear();
       lost->resident_bytes = 0;
-      lost->busy_s = lost->idle_s = lost->collective_s = 0;
+      lost->times.busy_s = lost->times.idle_s = lost->times.collective_s = 0;
     }
   } else if (const auto* phase = std::get_if<PhaseBegun>(&event.body)) {
     if (change_.empty()) change_ = "changing";
-    changes(change_ + ": " + phase->phase);
+    does(change_ + ": " + phase->phase, RunNow::Mood::changing);
   } else if (const auto* back = std::get_if<WentBack>(&event.body)) {
     now_.catch_up = back->way;
     now_.at = back->way.back_to;
   } else if (const auto* again = std::get_if<StepAgain>(&event.body)) {
     now_.catch_up = again->way;
-    now_.doing = "catching up";
-    now_.mood = RunNow::Mood::working;
+    does("catching up", RunNow::Mood::working);
   } else if (std::holds_alternative<StepCommitted>(event.body)) {
     change_.clear();
     now_.catch_up.reset();
-    now_.doing = "training";
-    now_.mood = RunNow::Mood::working;
+    does("training", RunNow::Mood::working);
   } else if (const auto* end = std::get_if<RunEnded>(&event.body)) {
     for (RankNow& rank : now_.ranks) {
       rank.state = "ended";
       rank.waiting_for.clear();
     }
-    now_.doing = end->outcome.reason;
     now_.catch_up.reset();
-    now_.mood = end->outcome.exit_code == 0 ? RunNow::Mood::ended : RunNow::Mood::failed;
+    does(end->outcome.reason,
+         end->outcome.exit_code == 0 ? RunNow::Mood::ended : RunNow::Mood::failed);
   }
 }
 

@@ -63,10 +63,8 @@ class RunWatch {
 
  private:
   void add_step(const actors::StepReport& report, const nlohmann::json& event);
-  void add_step_again(const actors::StepReport& report, const nlohmann::json& event);
   StepRow take_up(const actors::StepReport& report, const nlohmann::json& event);
   void add_activity(int rank, const actors::RankActivity& activity);
-  void add_evaluation(const EvaluationRow& row);
   void add_members(std::uint32_t configuration, const std::vector<actors::RankStatus>& ranks);
   void add_entry(const nlohmann::json& event);
   void follow_state(const actors::RunEvent& event);
@@ -80,7 +78,6 @@ class RunWatch {
   std::string change_;        // "recovering" or "changing", while the cluster does
   bool ends_change_ = false;  // the step that is being added is the first after a change
   StepGatherer gatherer_;
-  std::vector<actors::RankStatus> members_;
   std::set<std::pair<double, std::string>> past_;  // time and kind of the newest past events
   std::optional<nlohmann::json> recorded_;         // the newest step that all ranks have sent
   std::int64_t bubble_step_ = 0;                   // the step of the newest of these

@@ -1,32 +1,20 @@
-#include "launch/web/mesh_picture.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "launch/charts/markup.h"
 #include "launch/charts/stacked_bar.h"
-#include "launch/watch/mesh.h"
+#include "launch/web/parts.h"
 
 namespace troupe::launch {
 namespace {
 
 /// Beyond so many stages boxes have no room for words; hints tell them.
 constexpr int kWordyStages = 8;
-const char* look_of(const RankNow& rank) {
-  switch (mood_of(rank)) {
-    case RankMood::lost:
-      return "rank lost";
-    case RankMood::waits:
-      return "rank waits";
-    case RankMood::computes:
-      return "rank busy";
-    case RankMood::starts:
-      break;
-  }
-  return "rank starts";
-}
+/// The classes of a rank's box in page.css, by RankMood.
+constexpr std::array kLooks{"rank starts", "rank busy", "rank waits", "rank lost"};
 
 std::string share_text(double share) {
   return fmt::format("{:.0f} %", 100 * share);
@@ -36,16 +24,14 @@ std::string box(const RankNow& rank, bool has_shards) {
   const double busy = busy_share(rank), collectives = collective_share(rank);
   const std::string name = fmt::format("rank {}", rank.rank);
   const std::string place = place_text(rank, has_shards);
-  const std::string told =
-      fmt::format("{}: {}\n{}\nbusy {:.0f} % of the newest step{}\nmemory {}\nprocess {} on {}",
-                  name, place, doing_of(rank), 100 * busy,
-                  collectives >= kNoticedWait
-                      ? fmt::format(", waiting for collectives {:.0f} %", 100 * collectives)
-                      : "",
-                  memory_of(rank), rank.pid, rank.host);
+  const std::string told = fmt::format(
+      "{}: {}\n{}\nbusy {} of the newest step{}\nmemory {}\nprocess {} on {}", name, place,
+      doing_of(rank), share_text(busy),
+      collectives >= kNoticedWait ? ", waiting for collectives " + share_text(collectives) : "",
+      memory_of(rank), rank.pid, rank.host);
   return element(
       "div",
-      {{"class", look_of(rank)},
+      {{"class", kLooks[static_cast<std::size_t>(mood_of(rank))]},
        {"tabindex", "0"},
        {"role", "group"},
        {"aria-label", told},
@@ -68,8 +54,7 @@ std::string box(const RankNow& rank, bool has_shards) {
 std::string direction(const Flow& flow, const char* look) {
   std::string out = text_element("span", {{"class", look}}, rate_text(flow.bytes_per_s));
   if (flow.wait_share >= kNoticedWait)
-    out += text_element("span", {{"class", "late"}},
-                        fmt::format("{:.0f} % waited", 100 * flow.wait_share));
+    out += text_element("span", {{"class", "late"}}, share_text(flow.wait_share) + " waited");
   return out;
 }
 
@@ -77,9 +62,9 @@ std::string arrow(const RunNow& run, const StageRanks& left, const StageRanks& r
   const Flow forth = flow_between(run, left, right), back = flow_between(run, right, left);
   const int from = left.front()->stage, to = right.front()->stage;
   const auto told = [](const char* what, int sender, int receiver, const Flow& flow) {
-    return fmt::format(
-        "{} from stage {} to {}: {}, for which the receiver waits {:.0f} % of a step", what, sender,
-        receiver, rate_text(flow.bytes_per_s), 100 * flow.wait_share);
+    return fmt::format("{} from stage {} to {}: {}, for which the receiver waits {} of a step",
+                       what, sender, receiver, rate_text(flow.bytes_per_s),
+                       share_text(flow.wait_share));
   };
   const std::string text =
       told("activations", from, to, forth) + "\n" + told("gradients", to, from, back);

@@ -9,26 +9,17 @@
 #include "launch/charts/stacked_bar.h"
 #include "launch/host/quantities.h"
 #include "launch/report/curve_charts.h"
-#include "launch/report/history_strips.h"
-#include "launch/report/sections.h"
-#include "launch/web/mesh_picture.h"
+#include "launch/report/run_page.h"
 
 namespace troupe::launch {
 namespace {
 
 using Mood = RunNow::Mood;
 
+/// The class of a mood in style.css.
 const char* look_of(Mood mood) {
-  switch (mood) {
-    case Mood::working:
-      return "live";
-    case Mood::ended:
-      return "good";
-    case Mood::changing:
-    case Mood::failed:
-      break;
-  }
-  return "bad";
+  if (mood == Mood::working) return "live";
+  return mood == Mood::ended ? "good" : "bad";
 }
 
 std::string progress_bar(const RunNow& run) {
@@ -71,7 +62,7 @@ std::string facts(const RunNow& run, const Curve& loss) {
                                        ? ""
                                        : fmt::format("{:.4f} smoothed", loss.smooth.back().y)}};
   if (!run.evaluations.empty()) {
-    const EvaluationRow& last = run.evaluations.back();
+    const actors::EvalReport& last = run.evaluations.back();
     facts.push_back({.name = "evaluation",
                      .value = fmt::format("{:.4f}", last.loss),
                      .more = fmt::format("at step {}", last.step)});
@@ -100,45 +91,35 @@ std::string loss_part(const RunNow& run, const Curve& loss, Scale scale) {
                       .training = loss,
                       .evaluations = evaluation_points(run.evaluations)}},
                     steps, scale) +
-         draw_timeline("What happened at which step", steps, strips_of(run.history, run.reached()));
+         history_chart(run.history, steps, run.reached());
 }
 
 std::string sources_part(const RunNow& run, const Curve& loss) {
-  std::vector<SourceCurve> sources;
+  std::vector<NamedLosses> sources, sets = losses_by_set(run.evaluations);
   for (const SourceNow& source : run.sources)
-    sources.push_back({.name = source.name, .tokens = source.tokens, .loss = source.loss.curve()});
-  std::vector<SetLosses> sets = losses_by_set(run.evaluations);
+    sources.push_back(
+        {.name = source.name, .losses = source.loss.curve().smooth, .tokens = source.tokens});
   if (sources.empty() && sets.empty()) return "";
   const Axis steps = steps_of(loss, 8);
-  return (sources.empty() ? "" : source_chart(std::move(sources), steps)) +
-         (sets.empty() ? "" : set_chart(std::move(sets), steps));
+  return source_chart(std::move(sources), steps) + set_chart(std::move(sets), steps);
 }
 
 std::string speed_part(const RunNow& run) {
-  Curve speed = run.speed.curve();
-  if (speed.raw.empty()) return "";
-  const Axis steps = steps_of(speed, 4);
-  return small_chart("tokens/s", std::move(speed), steps);
+  const Curve speed = run.speed.curve();
+  return speed.raw.empty() ? "" : small_chart("tokens/s", {speed}, steps_of(speed, 4));
 }
 
 /// Where the time went, as a bar whose legend has the shares.
 std::string time_part(const RunNow& run) {
-  const auto shares =
-      where_time_went(run.sums, run.history, run.ended() ? 0 : run.time, run.bubble);
-  double whole = 0;
-  for (const TimeShare& share : shares) whole += share.seconds;
-  if (!(whole > 0)) return "";
-  std::vector<BarPart> parts;
+  const TimeAccount time = run.time_account();
+  if (!(time.whole_s > 0)) return "";
   std::string legend;
-  for (std::size_t i = 0; i < shares.size(); ++i) {
-    const std::string part = fmt::format("{:.1f} %", 100 * shares[i].seconds / whole);
-    parts.push_back({.name = shares[i].name, .value = shares[i].seconds, .text = part});
-    if (shares[i].seconds >= 0.0005 * whole)
-      legend += element("li", {{"data-hint", shares[i].meaning}},
-                        swatch(i) + escaped(shares[i].name + " " + part));
-  }
-  return text_element("h3", {}, "where the time went") +
-         stacked_bar("Where the time went", parts, whole) +
+  for (std::size_t i = 0; i < time.parts.size(); ++i)
+    if (const TimeShare& part = time.parts[i]; part.share >= 0.0005)
+      legend +=
+          element("li", {{"data-hint", part.meaning}},
+                  swatch(i) + escaped(fmt::format("{} {:.1f} %", part.name, 100 * part.share)));
+  return text_element("h3", {}, "where the time went") + time_bar(time) +
          element("ul", {{"class", "legend"}}, legend);
 }
 

@@ -20,6 +20,10 @@ struct View {
   bool routine = false;         ///< whether signs of life are among the events
 };
 
+/// The ranks as boxes in the shape of the mesh: a row for each replica, in it a box for each stage,
+/// with its shards one below the other. Between stages stands what they send each other.
+std::string mesh_picture(const RunNow& run);
+
 /// All parts of the page.
 std::vector<Part> parts_of(const RunNow& run, const View& view);
 

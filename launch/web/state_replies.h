@@ -8,8 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "launch/report/layout_advice.h"
 #include "launch/watch/run_watch.h"
-#include "launch/web/advisor.h"
 #include "launch/web/parts.h"
 
 namespace troupe::launch {

@@ -28,20 +28,19 @@ inline launch::RunNow shown_run(int pp, int dp) {
   }
   run.evaluations = {{.step = 25, .loss = 3}};
   for (int rank = 0; rank < pp * dp; ++rank)
-    run.ranks.push_back({.rank = rank,
-                         .replica = rank / pp,
-                         .stage = rank % pp,
-                         .pid = 100 + rank,
-                         .host = "here",
-                         .state = "running",
-                         .resident_bytes = 64 << 20,
-                         .busy_s = 3,
-                         .idle_s = 1});
+    run.ranks.push_back({{.rank = rank,
+                          .replica = rank / pp,
+                          .stage = rank % pp,
+                          .pid = 100 + rank,
+                          .host = "here",
+                          .state = "running",
+                          .resident_bytes = 64 << 20},
+                         {.busy_s = 3, .idle_s = 1}});
   if (run.ranks.size() > 1) {
     run.ranks[1].state = "waiting";
     run.ranks[1].waiting_for = "activation of step 51, microbatch 0 into chunk 1 from rank 0";
-    run.edges = {{.from = 0, .to = 1, .bytes_per_s = 2048, .wait_share = 0.25},
-                 {.from = 1, .to = 0, .bytes_per_s = 1024}};
+    run.edges = {{.from = 0, .to = 1, .bytes = 205, .wait_s = 0.025},
+                 {.from = 1, .to = 0, .bytes = 102}};
   }
   run.timeline = {
       {.kind = "evaluation", .time = 10, .step = 25, .text = "loss 3.0000"},

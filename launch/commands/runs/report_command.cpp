@@ -6,7 +6,6 @@
 #include "launch/commands/commands.h"
 #include "launch/control/control_protocol.h"
 #include "launch/host/console.h"
-#include "launch/report/report_json.h"
 #include "launch/report/run_page.h"
 #include "launch/run/result_file.h"
 #include "tensor/error.h"

@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(the_parts_of_the_time_add_up_to_the_life_of_the_run) {
   const auto seconds = [&](double now, std::optional<double> bubble = {}) {
     std::map<std::string, double> by_name;
     for (const auto& share :
-         launch::where_time_went(launch::time_sums(metrics, history), history, now, bubble))
+         launch::where_time_went(launch::time_sums(metrics, history), history, now, bubble).parts)
       by_name[share.name] = share.seconds;
     return by_name;
   };
@@ -153,8 +153,9 @@ BOOST_AUTO_TEST_CASE(the_parts_of_the_time_add_up_to_the_life_of_the_run) {
   const auto live = launch::where_time_went(launch::time_sums(metrics, history),
                                             launch::history_of(events), 1000, std::nullopt);
   double sum = 0;
-  for (const auto& share : live) sum += share.seconds;
+  for (const auto& share : live.parts) sum += share.seconds;
   BOOST_TEST(sum == 21 + 800);
+  BOOST_TEST(live.whole_s == sum);
 }
 
 /// A run that goes back from step 40 to step 20 with fewer stages, and is scaled on the way.
@@ -178,7 +179,8 @@ BOOST_AUTO_TEST_CASE(steps_that_are_computed_again_are_told_once) {
     const History history = launch::history_of(events);
     std::map<std::string, double> by_name;
     for (const auto& share :
-         launch::where_time_went(launch::time_sums(metrics, history), history, now, std::nullopt))
+         launch::where_time_went(launch::time_sums(metrics, history), history, now, std::nullopt)
+             .parts)
       by_name[share.name] = share.seconds;
     return by_name;
   };

@@ -3,7 +3,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include "launch/manifest/resolve/run_spec.h"
-#include "launch/web/advisor.h"
 #include "tests/launch/manifest_text.h"
 
 namespace troupe::test {

@@ -2,7 +2,6 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "launch/report/report_json.h"
 #include "launch/report/run_page.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"

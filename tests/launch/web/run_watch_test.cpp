@@ -5,7 +5,7 @@
 #include <future>
 
 #include "launch/control/event_json.h"
-#include "launch/watch/mesh.h"
+#include "launch/watch/run_now.h"
 #include "launch/web/parts.h"
 #include "launch/web/state_replies.h"
 #include "tests/launch/step_event.h"
