@@ -3,6 +3,7 @@
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <ctime>
 
@@ -37,6 +38,11 @@ std::string LocalTime::date(double time) const {
 
 std::string LocalTime::clock(double time) const {
   return is_date(time) ? fmt::format("{:%H:%M:%S}", shifted(time, ahead_s_)) : "-";
+}
+
+double unix_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
 }
 
 std::string time_text(double time) {

@@ -9,6 +9,7 @@
 #include <chrono>
 
 #include "launch/control/event_json.h"
+#include "launch/host/local_time.h"
 #include "launch/screen/frame.h"
 #include "launch/screen/panes.h"
 #include "launch/screen/picture.h"
@@ -30,11 +31,6 @@ void stop_here() {
   raise(SIGTSTP);
   pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);  // the process stops here
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
-}
-
-double unix_seconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
 }
 
 class Session {

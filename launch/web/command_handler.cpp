@@ -7,7 +7,6 @@
 #include "launch/control/control_protocol.h"
 #include "launch/control/request_fields.h"
 #include "launch/control/scale_request.h"
-#include "launch/web/order_preview.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -52,13 +51,14 @@ json CommandHandler::serve(const std::string& name, const json& request, double 
     const auto steps = count_field(request, "steps");
     if (!steps) refuse("steps is missing: how many are traced");
     return {{"text", "traced; open the file with ui.perfetto.dev"},
-            {"trace", probe_.trace(*steps)}};
+            {"trace", trace_steps(hub_, orders_.status(), *steps)}};
   }
   if (name == "tap") {
     refuse_other_fields(request, {"edge", "backward"});
     const auto edge = filled_field(request, "edge");
     if (!edge) refuse("edge is missing: which one is tapped, as \"0:1\"");
-    return {{"text", probe_.tap(*edge, flag_field(request, "backward").value_or(false))}};
+    return {{"text", tap_edge(hub_, orders_.status(), *edge,
+                              flag_field(request, "backward").value_or(false))}};
   }
   throw Error(ErrorKind::usage,
               fmt::format("no order is called '{}'; there are greet, preview, save, scale, stop, "

@@ -6,11 +6,11 @@
 #include <string>
 
 #include "actors/director/save_answer.h"
+#include "actors/monitors/hub.h"
 #include "actors/topology/reports.h"
 #include "actors/topology/scale.h"
 #include "launch/host/machine.h"
 #include "launch/manifest/toml/manifest.h"
-#include "launch/web/run_probe.h"
 
 namespace troupe::launch {
 
@@ -35,8 +35,7 @@ class CommandHandler {
   static constexpr std::size_t kMostBytes = 64 * 1024;
 
   /// The hub must outlive the desk.
-  CommandHandler(RunOrders orders, actors::Hub& hub)
-      : orders_(std::move(orders)), probe_(hub, orders_.status) {}
+  CommandHandler(RunOrders orders, actors::Hub& hub) : orders_(std::move(orders)), hub_(hub) {}
 
   struct Answer {
     int status = 200;  ///< of HTTP
@@ -64,7 +63,7 @@ class CommandHandler {
   }
 
   const RunOrders orders_;
-  const RunProbe probe_;
+  actors::Hub& hub_;
   // Shared with answers, which may come when the desk is gone.
   struct News {
     std::mutex mutex;
@@ -72,5 +71,22 @@ class CommandHandler {
   };
   const std::shared_ptr<News> news_ = std::make_shared<News>();
 };
+
+// What it does for those who wait for what is found.
+
+/// What a change of the cluster would do, as `troupe plan` would tell of it, for people: shape,
+/// memory, bubble and, from `step_s`, the time of a step now (0: not known), that of one then.
+/// `now` is the manifest of the current shape. Throws Error{usage} or Error{manifest} where the
+/// change would be refused.
+std::string preview_of(const Manifest& now, const actors::ScaleRequest& request,
+                       const Machine& machine, double step_s);
+/// The next steps, as `troupe trace` writes them; `status` is RunOrders::status. Throws
+/// Error{usage} for a number of steps that is not 1 to 20, Error{unavailable} if none was complete
+/// in time.
+nlohmann::json trace_steps(actors::Hub& hub, const nlohmann::json& status, std::int64_t steps);
+/// The next tensors of an edge, given as "0:1", in lines for people. Throws Error{usage} naming the
+/// edges there are if it is none of them, Error{unavailable} if none came in time.
+std::string tap_edge(actors::Hub& hub, const nlohmann::json& status, const std::string& edge,
+                     bool backward);
 
 }  // namespace troupe::launch

@@ -1,5 +1,3 @@
-#include "launch/web/order_preview.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +8,7 @@
 #include "launch/manifest/inputs/placement.h"
 #include "launch/manifest/resolve/reshape.h"
 #include "launch/manifest/resolve/run_spec.h"
+#include "launch/web/command_handler.h"
 #include "schedules/plan/counted.h"
 
 namespace troupe::launch {

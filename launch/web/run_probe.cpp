@@ -1,5 +1,3 @@
-#include "launch/web/run_probe.h"
-
 #include <fmt/format.h>
 
 #include <chrono>
@@ -7,6 +5,7 @@
 #include "launch/control/event_json.h"
 #include "launch/control/tap_request.h"
 #include "launch/monitors/trace_collector.h"
+#include "launch/web/command_handler.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -17,6 +16,7 @@ using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kPatience{20};
+constexpr std::int64_t kMostSteps = 20;
 constexpr std::int64_t kSamples = 4;
 
 /// Passes on events until `enough` is true of one, the run ends or nobody would wait any longer.
@@ -43,15 +43,15 @@ std::string line_of(const RunEvent& event, const TensorSummary& tensor, int micr
 
 }  // namespace
 
-json RunProbe::trace(std::int64_t steps) const {
+json trace_steps(Hub& hub, const json& status, std::int64_t steps) {
   if (steps < 1 || steps > kMostSteps)
     throw Error(
         ErrorKind::usage,
         fmt::format("{} steps cannot be traced from the page; 1 to {} can, and troupe trace "
                     "takes more",
                     steps, kMostSteps));
-  TraceCollector collector(status_(), static_cast<int>(steps));
-  listen(hub_, {.kinds = mask_of<ActionsTraced, MembershipChanged>()}, [&](const RunEvent& event) {
+  TraceCollector collector(status, static_cast<int>(steps));
+  listen(hub, {.kinds = mask_of<ActionsTraced, MembershipChanged>()}, [&](const RunEvent& event) {
     collector.add(to_json(event));
     return collector.done();
   });
@@ -61,15 +61,15 @@ json RunProbe::trace(std::int64_t steps) const {
   return collector.chrome_trace();
 }
 
-std::string RunProbe::tap(const std::string& edge, bool backward) const {
+std::string tap_edge(Hub& hub, const json& status, const std::string& edge, bool backward) {
   TapRequest request = parse_edge(edge);
   request.backward = backward;
   request.samples = kSamples;
-  if (const std::string why = never_fits(request, status_()); !why.empty())
+  if (const std::string why = never_fits(request, status); !why.empty())
     throw Error(ErrorKind::usage, why);
   std::string lines;
   std::int64_t seen = 0;
-  listen(hub_, {.kinds = mask_of<TensorTapped>(), .tap = request}, [&](const RunEvent& event) {
+  listen(hub, {.kinds = mask_of<TensorTapped>(), .tap = request}, [&](const RunEvent& event) {
     const auto& tensor = std::get<TensorTapped>(event.body);
     lines += line_of(event, tensor.summary, tensor.microbatch);
     return ++seen == kSamples;

@@ -1,8 +1,11 @@
 #include "launch/web/state_replies.h"
 
+#include <CivetServer.h>
 #include <fmt/format.h>
 
 #include <functional>
+
+#include "launch/host/local_time.h"
 
 namespace troupe::launch {
 namespace {
@@ -10,22 +13,11 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-/// The names and values of a query.
-std::map<std::string, std::string> fields_of(const std::string& query) {
-  std::map<std::string, std::string> fields;
-  for (std::size_t begin = 0; begin < query.size();) {
-    const std::size_t end = std::min(query.find('&', begin), query.size());
-    const std::string field = query.substr(begin, end - begin);
-    const std::size_t equals = std::min(field.find('='), field.size());
-    fields[field.substr(0, equals)] = equals < field.size() ? field.substr(equals + 1) : "";
-    begin = end + 1;
-  }
-  return fields;
-}
-
-double unix_seconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
+/// The value of a field of a query; empty without.
+std::string field_of(const std::string& query, const std::string& name) {
+  std::string value;
+  CivetServer::getParam(query, name.c_str(), value);
+  return value;
 }
 
 json shape_of(const History& history) {
@@ -61,14 +53,13 @@ StateReplies::Reader* StateReplies::reader_of(const std::string& name) {
 }
 
 void StateReplies::begin(const std::string& query) {
-  auto fields = fields_of(query);
-  const std::string name = fields["reader"];
+  const std::string name = field_of(query, "reader");
   std::unique_lock lock(mutex_);
   Reader* reader = reader_of(name);
   if (!reader) return;
   const auto mine = ++reader->requests;
   told_.notify_all();
-  if (fields["until"] != "end" || waiting_ >= kMostWaiting) return;
+  if (field_of(query, "until") != "end" || waiting_ >= kMostWaiting) return;
   reader->asked = Clock::time_point::max();
   ++waiting_;
   told_.wait_for(lock, kWait, [&] {
@@ -80,9 +71,8 @@ void StateReplies::begin(const std::string& query) {
 }
 
 json StateReplies::reply_to(const std::string& query) {
-  auto known = fields_of(query);
-  const View view{.scale = known["scale"] == "log" ? Scale::logarithmic : Scale::linear,
-                  .routine = known["routine"] == "yes"};
+  const View view{.scale = field_of(query, "scale") == "log" ? Scale::logarithmic : Scale::linear,
+                  .routine = field_of(query, "routine") == "yes"};
   const std::lock_guard lock(mutex_);
   const Drawn& drawn = drawn_for(view);
   json reply{{"title", drawn.title},
@@ -90,13 +80,13 @@ json StateReplies::reply_to(const std::string& query) {
              {"shape", drawn.shape},
              {"parts", json::object()}};
   for (const auto& [id, part] : drawn.parts)
-    if (const auto& [version, markup] = part; known[id] != version)
+    if (const auto& [version, markup] = part; field_of(query, id) != version)
       reply["parts"][id] = {{"version", version}, {"markup", markup}};
   return reply;
 }
 
 void StateReplies::sent(const std::string& query, const json& reply) {
-  const std::string name = fields_of(query)["reader"];
+  const std::string name = field_of(query, "reader");
   const std::lock_guard lock(mutex_);
   if (reply.at("ended") == true) {
     readers_.erase(name);

@@ -91,31 +91,41 @@ std::string body_of(mg_connection* connection) {
 
 /// Answers GET /, GET /state and POST /order if the request addresses this host by one of its
 /// names.
-class WebPage::Handler : public CivetHandler {
- public:
-  struct Answers {
-    RunWatch& watch;
-    StateReplies& replies;
-    CommandHandler& orders;
-    Tracer& tracer;
-    std::string page;
-  };
-  Handler(const HostNames& hosts, Answers answers) : hosts_(hosts), answers_(std::move(answers)) {}
+struct WebPage::Parts : public CivetHandler {
+  HttpAddress address;
+  HostNames hosts;
+  RunWatch watch;
+  StateReplies replies;
+  CommandHandler orders;
+  Tracer tracer;
+  std::string page;
+  std::optional<CivetServer> server;
+  std::optional<SubscriberThread> thread;
+
+  Parts(Hub& hub, const HttpAddress& where, const WatchedRun& run,
+        const std::vector<std::string>& names, RunOrders allowed)
+      : address(where),
+        hosts(names, where),
+        watch(run),
+        replies(watch, Advisor(run.spec)),
+        orders(std::move(allowed), hub),
+        tracer(hub, watch),
+        page(page_of(run)) {}
 
   bool handleGet(CivetServer*, mg_connection* connection) override {
     if (!is_for_us(connection)) return true;
     const std::string path = path_of(connection);
     if (path == "/") {
-      reply(connection, "200 OK", "text/html", answers_.page);
+      reply(connection, "200 OK", "text/html", page);
     } else if (path == "/state") {
       const char* asked = mg_get_request_info(connection)->query_string;
       const std::string query = asked ? asked : "";
-      if (query.find("until=end") == query.npos) answers_.tracer.look();
-      answers_.replies.begin(query);
-      auto state = answers_.replies.reply_to(query);
-      state["order"] = answers_.orders.newest();
+      if (query.find("until=end") == query.npos) tracer.look();
+      replies.begin(query);
+      auto state = replies.reply_to(query);
+      state["order"] = orders.newest();
       reply(connection, "200 OK", "application/json", to_text(state));
-      answers_.replies.sent(query, state);
+      replies.sent(query, state);
     } else {
       refuse_path(connection);
     }
@@ -125,7 +135,7 @@ class WebPage::Handler : public CivetHandler {
   bool handlePost(CivetServer*, mg_connection* connection) override {
     if (!is_for_us(connection)) return true;
     if (path_of(connection) != "/order") return refuse_path(connection);
-    const auto answer = answers_.orders.answer(body_of(connection), answers_.watch.step_s());
+    const auto answer = orders.answer(body_of(connection), watch.step_s());
     const std::string status = answer.status == 200   ? "200 OK"
                                : answer.status == 403 ? "403 Forbidden"
                                                       : "400 Bad Request";
@@ -133,7 +143,6 @@ class WebPage::Handler : public CivetHandler {
     return true;
   }
 
- private:
   static std::string path_of(const mg_connection* connection) {
     const char* path = mg_get_request_info(connection)->local_uri;
     return path ? path : "";
@@ -147,36 +156,11 @@ class WebPage::Handler : public CivetHandler {
   /// Whether the request names this host; if not, it is answered.
   bool is_for_us(mg_connection* connection) const {
     const char* host = mg_get_header(connection, "Host");
-    if (host && hosts_.has(host)) return true;
+    if (host && hosts.has(host)) return true;
     reply(connection, "403 Forbidden", "text/plain",
           "this page answers to its own names; give this one to the run in monitor.hosts\n");
     return false;
   }
-
-  const HostNames& hosts_;
-  const Answers answers_;
-};
-
-struct WebPage::Parts {
-  HttpAddress address;
-  HostNames hosts;
-  RunWatch watch;
-  StateReplies replies;
-  CommandHandler orders;
-  Tracer tracer;
-  Handler handler;
-  std::optional<CivetServer> server;
-  std::optional<SubscriberThread> thread;
-
-  Parts(Hub& hub, const HttpAddress& where, const WatchedRun& run,
-        const std::vector<std::string>& names, RunOrders allowed)
-      : address(where),
-        hosts(names, where),
-        watch(run),
-        replies(watch, Advisor(run.spec)),
-        orders(std::move(allowed), hub),
-        tracer(hub, watch),
-        handler(hosts, {watch, replies, orders, tracer, page_of(run)}) {}
 };
 
 WebPage::WebPage(Hub& hub, const HttpAddress& address, const WatchedRun& run,
@@ -191,7 +175,7 @@ WebPage::WebPage(Hub& hub, const HttpAddress& address, const WatchedRun& run,
                 fmt::format("monitor.web = \"{}\" cannot be used: {}; port 0 takes any free port",
                             address.text(), e.what()));
   }
-  parts_->server->addHandler("/", parts_->handler);
+  parts_->server->addHandler("/", *parts_);
   parts_->thread.emplace(hub, "web", all_events() & ~mask_of<ActionsTraced, ParametersSeen>(),
                          [parts = parts_.get()](const Subscription::Batch& batch) {
                            for (const auto& event : batch.events) parts->watch.apply(*event);

@@ -30,7 +30,6 @@ class WebPage {
 
  private:
   struct Parts;
-  class Handler;
   std::unique_ptr<Parts> parts_;
 };
 

@@ -131,7 +131,7 @@ LIBRARIES = {
     "toml++": ("launch/", "tests/"),
     "CLI": ("launch/", "tests/"),
     "prometheus": ("launch/monitors/prometheus.",),
-    "CivetServer": ("launch/web/web_page.",),
+    "CivetServer": ("launch/web/",),
     "Random123": ("tensor/random.",),
     "pcre2": ("stages/corpus/tokenizers/",),
     "boost": ("transport/", "launch/monitors/tfrecord.", "tests/"),

@@ -1,12 +1,13 @@
 #include <fmt/format.h>
 
-#include <chrono>
 #include <filesystem>
 
 #include "launch/commands/commands.h"
 #include "launch/control/control_protocol.h"
 #include "launch/host/console.h"
+#include "launch/host/local_time.h"
 #include "launch/report/run_page.h"
+#include "launch/report/run_report.h"
 #include "launch/run/result_file.h"
 #include "tensor/error.h"
 
@@ -14,11 +15,6 @@ namespace troupe::launch {
 namespace {
 
 namespace fs = std::filesystem;
-
-double unix_seconds() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
 
 /// Where the page goes. A file of another kind is not replaced, because a run directory is full of
 /// files whose names are easily given by mistake.

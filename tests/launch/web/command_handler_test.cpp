@@ -5,7 +5,6 @@
 #include <set>
 
 #include "launch/control/event_json.h"
-#include "launch/web/order_preview.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
 
