@@ -97,6 +97,34 @@ class Canvas {
   Area area_;
 };
 
+/// A picture of dots, eight to a character: Unicode's braille patterns are two dots wide and four
+/// dots high.
+class Dots {
+ public:
+  static constexpr int kAcross = 2, kDown = 4;
+
+  /// In characters; both at least 0.
+  Dots(int columns, int rows);
+
+  int width() const { return columns_ * kAcross; }
+  int height() const { return rows_ * kDown; }
+  /// Does nothing outside of the picture.
+  void set(int x, int y);
+  /// Sets the dots of a straight line, its ends included.
+  void line(int from_x, int from_y, int to_x, int to_y);
+  /// The character of a place; 0 if it has no dots.
+  char32_t glyph(int column, int row) const;
+
+ private:
+  std::size_t index(int column, int row) const {
+    return static_cast<std::size_t>(row) * static_cast<std::size_t>(columns_) +
+           static_cast<std::size_t>(column);
+  }
+
+  const int columns_, rows_;
+  std::vector<std::uint8_t> patterns_;  // a bit for each dot, as Unicode numbers them
+};
+
 /// The characters of a text, each one column wide: what controls a terminal, is wider or joins
 /// other characters, or is no UTF-8, becomes '?'.
 std::u32string printable(std::string_view text);

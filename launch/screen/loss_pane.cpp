@@ -4,7 +4,6 @@
 #include <cmath>
 #include <limits>
 
-#include "launch/screen/dots.h"
 #include "launch/screen/panes.h"
 
 namespace troupe::launch {

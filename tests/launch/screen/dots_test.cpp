@@ -1,6 +1,6 @@
-#include "launch/screen/dots.h"
-
 #include <boost/test/unit_test.hpp>
+
+#include "launch/screen/grid.h"
 
 namespace troupe::test {
 
