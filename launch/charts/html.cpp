@@ -7,7 +7,6 @@
 #include <ctime>
 
 #include "launch/charts/stacked_bar.h"
-#include "launch/charts/style.h"
 
 namespace troupe::launch {
 

@@ -9,6 +9,9 @@
 
 namespace troupe::launch {
 
+/// The content of style.css when the program was built.
+extern const char* const kStyle;
+
 struct Document {
   std::string title;
   std::string body;
@@ -38,7 +41,7 @@ std::string fact_list(const std::vector<Fact>& facts);
 struct Table {
   std::string caption;  ///< for those who do not see the heading above
   std::vector<std::string> head;
-  std::vector<std::vector<std::string>> rows;
+  std::vector<std::vector<std::string>> rows = {};
   std::vector<std::size_t> numbers = {};
 };
 /// Empty if there are no rows. Each cell carries its column's name, for screens that are too narrow

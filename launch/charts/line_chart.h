@@ -31,7 +31,7 @@ struct LineChart {
   Axis x;
   Scale scale = Scale::linear;  ///< of the y axis; values of 0 and below have no place on the other
   bool from_zero = false;       ///< the y axis has 0; only if it is linear
-  std::vector<Series> series;   ///< later ones lie over earlier ones
+  std::vector<Series> series = {};  ///< later ones lie over earlier ones
   std::vector<Hint> hints = {};
 };
 

@@ -12,6 +12,7 @@
 #include "launch/charts/line_chart.h"
 #include "launch/charts/timeline.h"
 #include "launch/host/quantities.h"
+#include "launch/report/run_page.h"
 
 namespace troupe::launch {
 namespace {
@@ -99,31 +100,28 @@ std::vector<Strip> strips_of(const History& history, std::int64_t last_step) {
 
 }  // namespace
 
-Axis step_axis(const std::vector<NamedRun>& runs) {
+Axis step_axis(std::span<const RunReport> runs) {
   double first = INFINITY, last = 0;
-  for (const NamedRun& each : runs) {
-    first = std::min(first, static_cast<double>(each.run->metrics.steps.front().step) - 1);
-    last = std::max(last, static_cast<double>(each.run->last_step()));
+  for (const RunReport& run : runs) {
+    first = std::min(first, static_cast<double>(run.metrics.steps.front().step) - 1);
+    last = std::max(last, static_cast<double>(run.last_step()));
   }
   return counting_axis(first, last, kStepTicks);
 }
 
-std::vector<Losses> losses_of(const std::vector<NamedRun>& runs) {
+std::vector<Losses> losses_of(std::span<const RunReport> runs) {
   std::vector<Losses> losses;
-  for (const NamedRun& each : runs)
-    losses.push_back({.name = each.name,
-                      .training = loss_curve(each.run->metrics),
-                      .evaluations = evaluation_points(each.run->metrics.evaluations)});
+  const std::vector<std::string> names = names_of(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    losses.push_back({.name = names[i],
+                      .training = loss_curve(runs[i].metrics),
+                      .evaluations = evaluation_points(runs[i].metrics.evaluations)});
   return losses;
 }
 
 std::string loss_chart(std::vector<Losses> runs, const Axis& steps, Scale scale) {
-  LineChart chart{.label = "Loss by step",
-                  .x_name = "step",
-                  .height = 300,
-                  .x = steps,
-                  .scale = scale,
-                  .series = {}};
+  LineChart chart{
+      .label = "Loss by step", .x_name = "step", .height = 300, .x = steps, .scale = scale};
   std::vector<Series> evaluations;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     Curve& loss = runs[i].training;
@@ -160,8 +158,7 @@ std::string small_chart(const char* name, std::vector<Curve> curves, const Axis&
                   .x_name = "step",
                   .height = 150,
                   .x = counting_axis(steps.low, steps.high, kSmallTicks),
-                  .from_zero = true,
-                  .series = {}};
+                  .from_zero = true};
   if (curves.size() == 1)
     chart.series.push_back(
         {.name = "each", .look = look("raw", 0), .points = std::move(curves.front().raw)});
@@ -177,10 +174,9 @@ std::string source_chart(std::vector<NamedLosses> sources, const Axis& steps) {
   for (const NamedLosses& source : sources) tokens += source.tokens;
   return beside_each_other(
       "loss of each source, smoothed",
-      {.label = "Loss of each source by step", .x_name = "step", .x = steps, .series = {}},
+      {.label = "Loss of each source by step", .x_name = "step", .x = steps},
       {.caption = "Sources",
        .head = {"source", "loss, smoothed", "tokens", "share"},
-       .rows = {},
        .numbers = {1, 2, 3}},
       std::move(sources), [&](const NamedLosses& source) -> std::vector<std::string> {
         return {fmt::format("{:.4f}", source.losses.back().y), grouped(std::llround(source.tokens)),
@@ -191,10 +187,9 @@ std::string source_chart(std::vector<NamedLosses> sources, const Axis& steps) {
 std::string set_chart(std::vector<NamedLosses> sets, const Axis& steps) {
   return beside_each_other(
       "loss on each evaluation set",
-      {.label = "Loss on each evaluation set by step", .x_name = "step", .x = steps, .series = {}},
+      {.label = "Loss on each evaluation set by step", .x_name = "step", .x = steps},
       {.caption = "Evaluation sets",
        .head = {"set", "loss", "lowest", "at step"},
-       .rows = {},
        .numbers = {1, 2, 3}},
       std::move(sets), [](const NamedLosses& set) -> std::vector<std::string> {
         const Point lowest = *std::ranges::min_element(set.losses, {}, &Point::y);
@@ -203,11 +198,11 @@ std::string set_chart(std::vector<NamedLosses> sets, const Axis& steps) {
       });
 }
 
-std::string small_charts(const std::vector<NamedRun>& runs, const Axis& steps) {
+std::string small_charts(std::span<const RunReport> runs, const Axis& steps) {
   std::string charts;
   for (const auto& [name, curve_of] : kFigures) {
     std::vector<Curve> curves;
-    for (const NamedRun& each : runs) curves.push_back(curve_of(each.run->metrics));
+    for (const RunReport& run : runs) curves.push_back(curve_of(run.metrics));
     charts += small_chart(name, std::move(curves), steps);
   }
   return charts.empty() ? "" : element("div", {{"class", "small"}}, charts);
@@ -217,7 +212,6 @@ std::string loss_numbers(const RunReport& run) {
   constexpr std::size_t kRows = 12;
   Table table{.caption = "Loss at some steps",
               .head = {"step", "loss", "smoothed", "norm", "learning rate", "tokens/s"},
-              .rows = {},
               .numbers = {0, 1, 2, 3, 4, 5}};
   const auto& steps = run.metrics.steps;
   const Curve loss = loss_curve(run.metrics);

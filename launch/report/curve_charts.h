@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -9,21 +10,15 @@
 
 namespace troupe::launch {
 
-/// A run in a picture of several.
-struct NamedRun {
-  std::string name;
-  const RunReport* run = nullptr;
-};
-
 /// The axis of steps that all runs fit.
-Axis step_axis(const std::vector<NamedRun>& runs);
+Axis step_axis(std::span<const RunReport> runs);
 /// Losses of a run.
 struct Losses {
   std::string name;  ///< of the run
   Curve training;
   std::vector<Point> evaluations;
 };
-std::vector<Losses> losses_of(const std::vector<NamedRun>& runs);
+std::vector<Losses> losses_of(std::span<const RunReport> runs);
 /// Losses in training and evaluation, as measured and smoothed, with a legend.
 std::string loss_chart(std::vector<Losses> runs, const Axis& steps, Scale scale = Scale::linear);
 /// The cluster's shapes, and what happened at which step, below a chart over the same steps.
@@ -36,7 +31,7 @@ std::string source_chart(std::vector<NamedLosses> sources, const Axis& steps);
 /// Losses on several evaluation sets; empty without.
 std::string set_chart(std::vector<NamedLosses> sets, const Axis& steps);
 /// Speed, norm of the gradient, learning rate and model FLOP utilization, a small chart each.
-std::string small_charts(const std::vector<NamedRun>& runs, const Axis& steps);
+std::string small_charts(std::span<const RunReport> runs, const Axis& steps);
 /// Some steps of a curve in numbers, for those who do not see it.
 std::string loss_numbers(const RunReport& run);
 

@@ -54,7 +54,6 @@ std::string phase_bars(const std::vector<TimelineEntry>& timeline) {
   };
   Table table{.caption = "Phases of recoveries and changes",
               .head = {"step", "what", "stall", "phases"},
-              .rows = {},
               .numbers = {0, 2}};
   std::string legend;
   for (const TimelineEntry* change : changes) {
@@ -87,7 +86,6 @@ bool goes_on(const TimelineEntry& h) {
 Table table_of(const LocalTime& local) {
   return {.caption = "Events",
           .head = {"time (" + local.zone() + ")", "step", "event", "rank", "what"},
-          .rows = {},
           .numbers = {1, 3}};
 }
 
@@ -151,7 +149,6 @@ std::string checkpoints_section(const RunReport& run) {
   const LocalTime local(saved_ones.empty() ? 0 : saved_ones.back().time);
   Table table{.caption = "Checkpoints",
               .head = {"checkpoint", "size", "written at (" + local.zone() + ")", "in"},
-              .rows = {},
               .numbers = {1, 3}};
   for (const CheckpointRow& row : run.checkpoints)
     table.rows.push_back({escaped(row.name), bytes_text(row.bytes),

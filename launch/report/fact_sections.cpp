@@ -26,21 +26,19 @@ double median_of(const std::vector<Point>& points) {
 
 /// How many workers were lost, and what that cost.
 Fact failures_of(const History& history) {
-  const auto count = [&](const char* kind) {
-    return std::ranges::count(history.timeline, kind, &TimelineEntry::kind);
-  };
+  const auto failures = std::ranges::count(history.timeline, "failure", &TimelineEntry::kind);
   double stall = 0;
   for (const TimelineEntry& h : history.timeline)
     if (h.kind == "recovered") stall += h.stall_s;
   return {.name = "lost workers",
-          .value = std::to_string(count("failure")),
+          .value = std::to_string(failures),
           .more = stall > 0 ? "recovered in " + span_text(stall) : ""};
 }
 
 }  // namespace
 
 std::string loss_section(const RunReport& run) {
-  const std::vector<NamedRun> alone{{.name = run.name(), .run = &run}};
+  const std::span<const RunReport> alone(&run, 1);
   const Axis steps = step_axis(alone);
   const std::string chart = loss_chart(losses_of(alone), steps);
   if (chart.empty()) return section("Loss", paragraph("No step has a finite loss."));
@@ -54,8 +52,7 @@ std::string loss_section(const RunReport& run) {
 
 std::string settings_section(const RunReport& run) {
   Table table{.caption = "Settings that differ from the defaults",
-              .head = {"key", "value", "default", "meaning"},
-              .rows = {}};
+              .head = {"key", "value", "default", "meaning"}};
   for (const ChangedKey& key : changed_keys(run.manifest))
     table.rows.push_back({text_element("code", {{"class", "key"}}, key.key), code(key.value),
                           key.fallback.empty() ? "derived" : code(key.fallback),
@@ -65,7 +62,7 @@ std::string settings_section(const RunReport& run) {
 
 std::string machine_section(const RunReport& run) {
   const nlohmann::json& machine = run.machine;
-  Table table{.caption = "Machine", .head = {"what", "value"}, .rows = {}};
+  Table table{.caption = "Machine", .head = {"what", "value"}};
   const auto add = [&](const char* name, const std::string& value) {
     if (!value.empty()) table.rows.push_back({name, escaped(value)});
   };

@@ -24,7 +24,6 @@ std::string run_table(const std::vector<RunReport>& runs, const std::vector<std:
   Table table{.caption = "Runs",
               .head = {"run", "state", "steps", "loss, smoothed", "evaluation", "time",
                        "parameters", "shape", "directory"},
-              .rows = {},
               .numbers = {2, 3, 4, 5, 6}};
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const RunReport& run = runs[i];
@@ -41,7 +40,7 @@ std::string run_table(const std::vector<RunReport>& runs, const std::vector<std:
 
 std::string difference_table(const std::vector<RunReport>& runs,
                              const std::vector<std::string>& names) {
-  Table table{.caption = "Settings that differ", .head = {"key"}, .rows = {}};
+  Table table{.caption = "Settings that differ", .head = {"key"}};
   table.head.insert(table.head.end(), names.begin(), names.end());
   for (const DifferentKey& key : different_keys(runs)) {
     table.rows.push_back({code(key.key)});
@@ -53,7 +52,7 @@ std::string difference_table(const std::vector<RunReport>& runs,
 
 }  // namespace
 
-std::vector<std::string> names_of(const std::vector<RunReport>& runs) {
+std::vector<std::string> names_of(std::span<const RunReport> runs) {
   std::vector<std::string> names, directories;
   for (const RunReport& run : runs) {
     names.push_back(run.name());
@@ -75,19 +74,15 @@ std::string run_page(const RunReport& run, double now) {
 
 std::string comparison_page(const std::vector<RunReport>& runs, double now) {
   const std::vector<std::string> names = names_of(runs);
-  std::vector<NamedRun> named;
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    named.push_back({.name = names[i], .run = &runs[i]});
-  const Axis steps = step_axis(named);
+  const Axis steps = step_axis(runs);
   const std::string title = fmt::format("{} runs", runs.size());
   return document(
       {.title = title + " - troupe report",
-       .body =
-           element("header", {}, text_element("h1", {}, title)) +
-           section("Runs", run_table(runs, names)) +
-           section("Loss", paragraph("Training losses, and speeds and norms, are smoothed.") +
-                               loss_chart(losses_of(named), steps) + small_charts(named, steps)) +
-           section("Settings that differ", difference_table(runs, names)) + footer(now)});
+       .body = element("header", {}, text_element("h1", {}, title)) +
+               section("Runs", run_table(runs, names)) +
+               section("Loss", paragraph("Training losses, and speeds and norms, are smoothed.") +
+                                   loss_chart(losses_of(runs), steps) + small_charts(runs, steps)) +
+               section("Settings that differ", difference_table(runs, names)) + footer(now)});
 }
 
 }  // namespace troupe::launch

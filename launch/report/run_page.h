@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,7 @@ std::string run_page(const RunReport& run, double now);
 /// The report of several runs: their curves in one picture, and what differs.
 std::string comparison_page(const std::vector<RunReport>& runs, double now);
 /// Names that tell runs apart: their own, or their directories if some have the same.
-std::vector<std::string> names_of(const std::vector<RunReport>& runs);
+std::vector<std::string> names_of(std::span<const RunReport> runs);
 
 // The parts of a run's page. Each is empty if the run has nothing for it.
 

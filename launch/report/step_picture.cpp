@@ -10,6 +10,7 @@
 
 #include "actors/tuning/step_meter.h"
 #include "launch/host/quantities.h"
+#include "launch/monitors/received_event.h"
 #include "launch/run/json_fields.h"
 #include "schedules/analysis/simulate.h"
 #include "schedules/analysis/validate.h"
@@ -23,18 +24,17 @@ using schedules::Op;
 /// The actions that are whole and take time, in the order in which they began.
 std::vector<TimedAction> actions_of(const json& rank) {
   std::vector<TimedAction> actions;
-  for (const json& a : objects_of(rank, "actions")) {
-    const auto action = schedules::parse_action(text_of(a, "name"));
-    const double begin = number_of(a, "begin_s"), end = number_of(a, "end_s");
-    if (!action || !(end >= begin)) continue;
-    const double waited = number_of(a, "waited_s"), collective = number_of(a, "collective_s");
+  for (const auto& a : received_actions(rank).actions) {
+    const auto action = schedules::parse_action(a.name);
+    if (!action || !(a.end_s >= a.begin_s)) continue;
+    const double most = a.end_s - a.begin_s;
     actions.push_back(
         {.action = *action,
-         .begin_s = begin,
-         .end_s = end,
-         .waited_s = std::isfinite(waited) ? waited : 0,
-         .collective_s = std::isfinite(collective) ? std::clamp(collective, 0.0, end - begin) : 0,
-         .from = static_cast<int>(integer_of(a, "from", -1))});
+         .begin_s = a.begin_s,
+         .end_s = a.end_s,
+         .waited_s = std::isfinite(a.waited_s) ? a.waited_s : 0,
+         .collective_s = std::isfinite(a.collective_s) ? std::clamp(a.collective_s, 0.0, most) : 0,
+         .from = a.from});
   }
   std::ranges::stable_sort(actions, {}, &TimedAction::begin_s);
   return actions;

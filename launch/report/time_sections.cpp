@@ -28,7 +28,6 @@ std::string rank_table(const Metrics& metrics) {
   Table table{.caption = "What each rank did",
               .head = {"replica", "stage", "shard", "computing", "waiting for stages",
                        "waiting for shards", "share of its steps"},
-              .rows = {},
               .numbers = {0, 1, 2, 3, 4, 5}};
   const bool gpus = fullest_gpu(metrics) != nullptr;
   if (gpus) table.head.push_back("GPU memory, at most");
@@ -96,7 +95,6 @@ std::string time_section(const RunReport& run) {
   if (!(whole > 0)) return "";
   Table table{.caption = "Where the time went",
               .head = {"what the ranks did", "share", "time"},
-              .rows = {},
               .numbers = {1, 2}};
   for (std::size_t i = 0; i < run.time.parts.size(); ++i)
     if (const TimeShare& part = run.time.parts[i]; part.seconds > 0)

@@ -49,7 +49,7 @@ bool is_routine(const std::string& kind) {
 
 }  // namespace
 
-RunWatch::RunWatch(const WatchedRun& run) : peak_(run.peak) {
+RunWatch::RunWatch(const WatchedRun& run) : peak_(run.peak), recorded_(run.past_step) {
   now_.name = run.name;
   now_.max_steps = run.max_steps;
   for (const StepRow& row : run.past_steps.steps) add_row(now_, row);
@@ -60,7 +60,6 @@ RunWatch::RunWatch(const WatchedRun& run) : peak_(run.peak) {
     add_entry(event);
   }
   now_.sums = time_sums(run.past_steps, historian_.history());
-  if (run.past_step.is_object()) recorded_ = run.past_step;
   const std::size_t known = std::min(run.past_events.size(), kMostKnown);
   for (std::size_t i = run.past_events.size() - known; i < run.past_events.size(); ++i)
     past_.insert(identity_of(run.past_events[i]));
@@ -238,16 +237,13 @@ std::optional<double> RunWatch::usual_bubble(const StepPicture& picture) {
 }
 
 RunNow RunWatch::now(double time) {
-  std::optional<json> recorded;
-  RunNow now;
-  {
-    const std::lock_guard lock(mutex_);
-    now = now_;
-    now.history = historian_.history();
-    recorded = recorded_;
-  }
+  std::unique_lock lock(mutex_);
+  RunNow now = now_;
+  now.history = historian_.history();
+  const json recorded = recorded_;
+  lock.unlock();
   now.time = time;
-  if (recorded) now.picture = step_picture(*recorded);
+  now.picture = step_picture(recorded);
   if (now.picture) now.bubble = usual_bubble(*now.picture);
   return now;
 }

@@ -79,8 +79,8 @@ class RunWatch {
   bool ends_change_ = false;  // the step that is being added is the first after a change
   StepGatherer gatherer_;
   std::set<std::pair<double, std::string>> past_;  // time and kind of the newest past events
-  std::optional<nlohmann::json> recorded_;         // the newest step that all ranks have sent
-  std::int64_t bubble_step_ = 0;                   // the step of the newest of these
+  nlohmann::json recorded_;       // the newest step that all ranks have sent; null: none
+  std::int64_t bubble_step_ = 0;  // the step of the newest of these
   std::deque<double> bubbles_;
 };
 

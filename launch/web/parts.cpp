@@ -133,19 +133,18 @@ std::string events_part(const RunNow& run, bool routine) {
 
 }  // namespace
 
-std::vector<Part> parts_of(const RunNow& run, const View& view) {
+std::map<std::string, std::string> parts_of(const RunNow& run, const View& view) {
   const Curve loss = run.loss.curve();
-  return {{.id = "head", .markup = head(run)},
-          {.id = "facts", .markup = facts(run, loss)},
-          {.id = "loss", .markup = loss_part(run, loss, view.scale)},
-          {.id = "sources", .markup = sources_part(run, loss)},
-          {.id = "speed", .markup = speed_part(run)},
-          {.id = "time", .markup = time_part(run)},
-          {.id = "mesh", .markup = mesh_picture(run)},
-          {.id = "step",
-           .markup = run.picture ? step_markup(*run.picture, run.advice)
-                                 : paragraph("A step is recorded while somebody looks.")},
-          {.id = "events", .markup = events_part(run, view.routine)}};
+  return {{"head", head(run)},
+          {"facts", facts(run, loss)},
+          {"loss", loss_part(run, loss, view.scale)},
+          {"sources", sources_part(run, loss)},
+          {"speed", speed_part(run)},
+          {"time", time_part(run)},
+          {"mesh", mesh_picture(run)},
+          {"step", run.picture ? step_markup(*run.picture, run.advice)
+                               : paragraph("A step is recorded while somebody looks.")},
+          {"events", events_part(run, view.routine)}};
 }
 
 }  // namespace troupe::launch

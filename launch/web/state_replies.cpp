@@ -29,20 +29,19 @@ json shape_of(const History& history) {
 }  // namespace
 
 const StateReplies::Drawn& StateReplies::drawn_for(const View& view) {
-  Drawn& drawn = drawn_[{view.scale, view.routine}];
+  Drawn& drawn = drawn_[view];
   const auto now = Clock::now();
   if (!drawn.parts.empty() && now - drawn.when < kFresh) return drawn;
   RunNow run = watch_.now(unix_seconds());
   if (run.picture && !run.history.shapes.empty())
     run.advice = advisor_.advice(run.history.shapes.back().text(), *run.picture);
   drawn.when = now;
-  drawn.title = fmt::format("{}: {}", run.name, run.doing);
-  drawn.ended = run.ended();
-  drawn.shape = shape_of(run.history);
-  for (Part& part : parts_of(run, view)) {
-    const std::string version = fmt::format("{:x}", std::hash<std::string>()(part.markup));
-    drawn.parts[part.id] = {version, std::move(part.markup)};
-  }
+  drawn.reply = {{"title", fmt::format("{}: {}", run.name, run.doing)},
+                 {"ended", run.ended()},
+                 {"shape", shape_of(run.history)},
+                 {"parts", json::object()}};
+  for (const auto& [id, markup] : parts_of(run, view))
+    drawn.parts[id] = {fmt::format("{:x}", std::hash<std::string>()(markup)), markup};
   return drawn;
 }
 
@@ -75,10 +74,7 @@ json StateReplies::reply_to(const std::string& query) {
                   .routine = field_of(query, "routine") == "yes"};
   const std::lock_guard lock(mutex_);
   const Drawn& drawn = drawn_for(view);
-  json reply{{"title", drawn.title},
-             {"ended", drawn.ended},
-             {"shape", drawn.shape},
-             {"parts", json::object()}};
+  json reply = drawn.reply;
   for (const auto& [id, part] : drawn.parts)
     if (const auto& [version, markup] = part; field_of(query, id) != version)
       reply["parts"][id] = {{"version", version}, {"markup", markup}};

@@ -54,9 +54,7 @@ class StateReplies {
  private:
   struct Drawn {
     std::chrono::steady_clock::time_point when;
-    std::string title;
-    bool ended = false;
-    nlohmann::json shape;
+    nlohmann::json reply;                                              // without parts
     std::map<std::string, std::pair<std::string, std::string>> parts;  // version and markup by id
   };
   struct Reader {
@@ -70,7 +68,7 @@ class StateReplies {
   RunWatch& watch_;
   std::mutex mutex_;  // guards the members below
   Advisor advisor_;
-  std::map<std::pair<Scale, bool>, Drawn> drawn_;
+  std::map<View, Drawn> drawn_;
   std::map<std::string, Reader> readers_;  // without the end, by name
   int waiting_ = 0;
   bool released_ = false;
