@@ -156,12 +156,11 @@ std::string checkpoints_section(const RunReport& run) {
                           row.saved ? span_text(row.saved->duration_s) : ""});
   if (table.rows.empty()) return "";
   double all = 0;
-  for (const SavedCheckpoint& saved : run.history.checkpoints) all += saved.duration_s;
-  const std::size_t count = run.history.checkpoints.size();
+  for (const SavedCheckpoint& saved : saved_ones) all += saved.duration_s;
   return section("Checkpoints",
                  paragraph(fmt::format("{} in the directory; {} written in {} in all, while "
                                        "training went on.",
-                                       table.rows.size(), count, span_text(all))) +
+                                       table.rows.size(), saved_ones.size(), span_text(all))) +
                      draw_table(table));
 }
 

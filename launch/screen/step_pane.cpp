@@ -86,16 +86,15 @@ std::string name_of(const schedules::Action& action) {
 /// Draws the slots from `begin` to `end`, which belong to one action, or to two at the same time.
 /// The last ones are waits, as many as its waits for collectives take, whenever those were.
 void draw_box(Canvas& canvas, int y, int begin, int end, const RankRow& row, const Slot& slot) {
-  const auto& action = row.actions[static_cast<std::size_t>(slot.action)].action;
-  const ActionLook& kind = kind_of(action.op);
-  std::string name = name_of(action);
+  const TimedAction& timed = row.actions[static_cast<std::size_t>(slot.action)];
+  const ActionLook& kind = kind_of(timed.action.op);
+  std::string name = name_of(timed.action);
   if (slot.other >= 0) name += name_of(row.actions[static_cast<std::size_t>(slot.other)].action);
   const Look look = slot.other >= 0 ? Look::pair : kind.look;
   canvas.fill(begin, end, y,
               {.glyph = slot.other >= 0 ? kPair : kind.fill, .style = {.look = look}});
   const int room = end - begin;
-  const double share = row.actions[static_cast<std::size_t>(slot.action)].collective_share();
-  const int waits = static_cast<int>(std::lround(share * room));
+  const int waits = static_cast<int>(std::lround(timed.collective_share() * room));
   if (slot.other < 0)
     canvas.fill(end - waits, end, y, {.glyph = kWait, .style = {.look = Look::waiting}});
   canvas.text(begin, y, columns_of(name) <= room ? name : name.substr(0, 1),
@@ -160,12 +159,6 @@ std::string detail_of(const StepPicture& picture) {
   return text + "  \u00b7 waits";
 }
 
-int most_rank(const std::vector<RankRow>& rows) {
-  int most = 0;
-  for (const RankRow& row : rows) most = std::max(most, row.rank);
-  return most;
-}
-
 /// Whether the rows of what the simulator expects have room below the measured ones.
 bool has_room_for_expectation(const Canvas& canvas, const StepPicture& picture) {
   const auto words = std::ssize(wrapped(in_words(picture), canvas.width()));
@@ -198,7 +191,7 @@ int draw_step(const Canvas& canvas, const RunNow& run, const PaneView& view) {
   const bool expects = has_room_for_expectation(inner, picture);
   // What is not drawn takes no place on the axis.
   const double length_s = std::max(picture.measured_s(), expects ? picture.predicted_s() : 0);
-  Rows rows(inner, length_s, most_rank(picture.measured));
+  Rows rows(inner, length_s, std::ranges::max_element(picture.measured, {}, &RankRow::rank)->rank);
   const int count = static_cast<int>(picture.measured.size());
   if (!rows.fits() || inner.height() < 1) return 0;
   const int most = std::max(0, count - inner.height());
