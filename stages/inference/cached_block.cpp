@@ -35,7 +35,8 @@ CachedBlock::CachedBlock(const InferenceLayers& spec, tensor::Device& device)
     : shape_(spec.layer),
       shard_(spec.layer.parallel.shard),
       shards_(spec.shards),
-      activation_(make_activation(spec.layer, device)),
+      traits_(traits_of(spec.layer.model.kind)),
+      ops_(device.ops()),
       attention_(device.make_cached_attention({.rows = shape_.T,
                                                .sequences = spec.sequences,
                                                .capacity = spec.capacity,
@@ -55,7 +56,7 @@ CachedActivations CachedBlock::lay_out_activations(Arena& arena) const {
   const auto take = [&](std::int64_t width) { return arena.take(shape_.dtype, {shape_.T, width}); };
   CachedActivations memory;
   memory.norm = take(shape_.C);
-  memory.statistics = products_.attention.norm->lay_out_statistics(arena);
+  memory.statistics = products_.attention.norm.lay_out_statistics(arena);
   memory.mid = take(shape_.C);
   arena.overlay(
       [&] { memory.sublayers.attention = {.inner = take(shape_.Q), .hidden = take(shape_.A)}; },
@@ -86,8 +87,9 @@ void CachedBlock::forward(tensor::Stream& stream, const BlockWeights& weights,
   run(stream, Branch::attention, weights, rows, x, rows.mid, [&](const CachedSublayer& own) {
     attention_->forward(stream, own.inner, tokens, cache, own.hidden);
   });
-  run(stream, Branch::feed_forward, weights, rows, rows.mid, x,
-      [&](const CachedSublayer& own) { activation_->forward(stream, own.inner, own.hidden); });
+  run(stream, Branch::feed_forward, weights, rows, rows.mid, x, [&](const CachedSublayer& own) {
+    (ops_.*traits_.activation)(stream, own.inner, own.hidden);
+  });
 }
 
 template <typename Core>
@@ -97,7 +99,7 @@ void CachedBlock::run(tensor::Stream& stream, Branch branch, const BlockWeights&
   const auto& [norm, in, out] = products_[branch];
   const auto& [master, packed] = weights[branch];
   const CachedSublayer& own = memory.sublayers[branch];
-  norm->forward(stream, master.norm, x, memory.norm, memory.statistics);
+  norm.forward(stream, master.norm, x, memory.norm, memory.statistics);
   in->product(stream, memory.norm, packed.in, master.in.bias, own.inner);
   core(own);
   out->product(stream, own.hidden, packed.out, y, shards_ ? Tensor{} : x);

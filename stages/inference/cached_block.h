@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "stages/decoder/layers/activation.h"
 #include "stages/decoder/layers/sublayer_products.h"
 #include "stages/inference/shard_threads.h"
 #include "tensor/cached_attention.h"
@@ -70,7 +69,8 @@ class CachedBlock {
   LayerShape shape_;
   int shard_;
   ShardThreads* shards_;
-  std::unique_ptr<Activation> activation_;
+  const KindTraits& traits_;
+  tensor::Ops& ops_;
   std::unique_ptr<tensor::CachedAttention> attention_;
   BranchPair<SublayerProducts> products_;
 };

@@ -59,7 +59,7 @@ InferenceStage::InferenceStage(const InferenceSpec& spec, tensor::Device& device
     whole.out = vocabulary;
     whole.output_dtype = DType::f32;
     whole.other_rows = 0;
-    head_.norm = make_norm(layers_.layer, device);
+    head_.norm.emplace(spec.model, shape.S, shape.C, device);
     head_.projection = std::make_unique<tensor::ColumnParallelLinear>(device, whole, parallel);
     head_.weights.master = parameters_.head_weights(Pass::forward);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,7 +42,7 @@ class InferenceStage {
 
  private:
   struct Head {
-    std::unique_ptr<Norm> norm;
+    std::optional<Norm> norm;
     std::unique_ptr<tensor::ColumnParallelLinear> projection;
     HeadWeights weights;
   };

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tensor/error.h"
+#include "tensor/ops.h"
 
 namespace troupe::stages {
 namespace {
@@ -92,12 +93,12 @@ std::string check_heads(const ModelConfig& c) {
   }
   const std::int64_t largest = kMaxSize / c.num_attention_heads;
   if (auto why = check_range({"head_dim", c.head_dim, largest}); !why.empty()) return why;
-  return c.kind == ModelKind::gpt2 ? check_gpt2_heads(c) : check_llama_positions(c);
+  return traits_of(c.kind).check(c);
 }
 
 std::string check_head(const ModelConfig& c) {
   if (!c.value_head) return {};
-  if (c.kind != ModelKind::llama)
+  if (!traits_of(c.kind).allows_value_head)
     return fmt::format("value_head = true needs a model of kind llama, not {}", name_of(c.kind));
   if (c.tie_word_embeddings)
     return "tie_word_embeddings = true cannot be with value_head = true, which has one output";
@@ -130,17 +131,35 @@ std::string check_numbers(const ModelConfig& c) {
 }  // namespace
 
 const KindTraits& traits_of(ModelKind kind) {
-  static constexpr KindTraits kLlama{.name = "llama",
-                                     .has_layer_norm = false,
-                                     .is_gated = true,
-                                     .learns_positions = false,
-                                     .name_prefix = "model."};
-  static constexpr KindTraits kGpt2{.name = "gpt2",
-                                    .has_layer_norm = true,
-                                    .is_gated = false,
-                                    .learns_positions = true,
-                                    .name_prefix = "transformer."};
-  return kind == ModelKind::gpt2 ? kGpt2 : kLlama;
+  using tensor::Ops;
+  static constexpr std::string_view kFrequencies[]{".rotary_emb.inv_freq"};
+  static constexpr std::string_view kMasks[]{".attn.bias", ".attn.masked_bias"};
+  static constexpr KindTraits kTraits[]{
+      {.name = "llama",
+       .has_layer_norm = false,
+       .is_gated = true,
+       .learns_positions = false,
+       .chooses_biases = true,
+       .allows_value_head = true,
+       .activation = &Ops::swiglu,  // silu(gate) * up (arXiv 2002.05202)
+       .activation_gradient = &Ops::swiglu_backward,
+       .check = check_llama_positions,
+       .architecture = "LlamaForCausalLM",
+       .name_prefix = "model.",
+       .constants = kFrequencies},
+      {.name = "gpt2",
+       .has_layer_norm = true,
+       .is_gated = false,
+       .learns_positions = true,
+       .chooses_biases = false,
+       .allows_value_head = false,
+       .activation = &Ops::gelu,  // its tanh form (arXiv 1606.08415)
+       .activation_gradient = &Ops::gelu_backward,
+       .check = check_gpt2_heads,
+       .architecture = "GPT2LMHeadModel",
+       .name_prefix = "transformer.",
+       .constants = kMasks}};
+  return kTraits[static_cast<std::size_t>(kind)];
 }
 
 std::optional<tensor::Rotary> rotary_of(const ModelConfig& config) {

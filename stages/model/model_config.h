@@ -3,13 +3,21 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stages/model/parameter_group.h"
 #include "tensor/dtype.h"
 #include "tensor/rotary.h"
 #include "tensor/shape.h"
+
+namespace troupe::tensor {
+class Ops;
+class Stream;
+struct Tensor;
+}  // namespace troupe::tensor
 
 namespace troupe::stages {
 
@@ -28,13 +36,28 @@ enum class Initializer {
 /// 1909.08053).
 enum class ModelKind { llama, gpt2 };
 
-/// What distinguishes the layers of a kind.
+struct ModelConfig;
+
+/// What distinguishes the layers of a kind, and how Hugging Face's files call it.
 struct KindTraits {
-  const char* name;         ///< in manifests, which is the model_type of Hugging Face
-  bool has_layer_norm;      ///< LayerNorm, with a bias; else RMSNorm
-  bool is_gated;            ///< SwiGLU; else GELU
-  bool learns_positions;    ///< a table of positions; else rotary ones
-  const char* name_prefix;  ///< of the tensors in Hugging Face's files, but the head's
+  const char* name;       ///< in manifests, which is the model_type of Hugging Face
+  bool has_layer_norm;    ///< LayerNorm, with a bias; else RMSNorm
+  bool is_gated;          ///< the activation reads two products, of gate and up; else one
+  bool learns_positions;  ///< a table of positions; else rotary ones
+  bool chooses_biases;    ///< by attention_bias and mlp_bias; else all products but the head's have
+  bool allows_value_head;  ///< ModelConfig::value_head
+  /// Between the products of a feed-forward layer: y[T, F] from x[T, H], both act, and dx[T, H]
+  /// from x and dy[T, F], where dx may be x itself (letters of LayerShape).
+  void (tensor::Ops::*activation)(tensor::Stream&, const tensor::Tensor& x,
+                                  const tensor::Tensor& y);
+  void (tensor::Ops::*activation_gradient)(tensor::Stream&, const tensor::Tensor& x,
+                                           const tensor::Tensor& dy, const tensor::Tensor& dx);
+  /// The rules of check_model() for this kind alone, whose sizes are in range.
+  std::string (*check)(const ModelConfig& config);
+  const char* architecture;  ///< the class of transformers with a head of the vocabulary
+  const char* name_prefix;   ///< of the tensors' names, but the head's
+  /// Endings of the names of constants that older versions of transformers saved beside weights.
+  std::span<const std::string_view> constants;
 };
 const KindTraits& traits_of(ModelKind kind);
 inline const char* name_of(ModelKind kind) {

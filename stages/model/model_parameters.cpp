@@ -1,5 +1,7 @@
 #include <fmt/format.h>
+#include <fnmatch.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "stages/model/model_config.h"
@@ -12,39 +14,39 @@ using tensor::Shape;
 /// Collects parameters in canonical order.
 class ParameterList {
  public:
-  /// Parameters that follow belong to this module, and to this layer.
-  void begin(Module module, int layer) {
+  /// Parameters that follow belong to this module, and to this layer; their names begin so.
+  void begin(Module module, int layer, std::string prefix) {
     module_ = module;
     layer_ = layer;
+    prefix_ = std::move(prefix);
   }
-  ParameterInfo& add(Field field, std::string name, const Shape& shape, Split split = Split::none) {
-    const StoredAs stored{.tensor = name, .rows = shape[0]};
-    return all_.emplace_back(ParameterInfo{.name = std::move(name),
+  ParameterInfo& add(Field field, std::string_view name, const Shape& shape,
+                     Split split = Split::none) {
+    const std::string whole = fmt::format("{}{}", prefix_, name);
+    return all_.emplace_back(ParameterInfo{.name = whole,
                                            .shape = shape,
                                            .layer = layer_,
                                            .module = module_,
                                            .field = field,
                                            .split = split,
-                                           .stored = stored});
+                                           .stored = StoredAs{.tensor = whole, .rows = shape[0]}});
   }
   /// A parameter of the product that the one before it is of.
-  void add_joined(Field field, std::string name, const Shape& shape, Split split) {
-    add(field, std::move(name), shape, split).is_joined = true;
+  void add_joined(Field field, std::string_view name, const Shape& shape, Split split) {
+    add(field, name, shape, split).is_joined = true;
   }
   /// A matrix [out, in] which files hold as [in, out].
-  void add_conv1d(Field field, std::string name, const Shape& shape, Split split) {
-    add(field, std::move(name), shape, split).stored.transposed = true;
+  void add_conv1d(Field field, std::string_view name, const Shape& shape, Split split) {
+    add(field, name, shape, split).stored.transposed = true;
   }
   /// q, k and v, each of this shape, whose rows follow each other in one tensor of files.
-  void add_qkv(Field field, const std::string& module, std::string_view suffix,
-               const Shape& shape) {
-    const std::string tensor = fmt::format("{}.{}", module, suffix);
+  void add_qkv(Field field, std::string_view name, std::string_view suffix, const Shape& shape) {
     std::int64_t row = 0;
     for (const char* part : {"q", "k", "v"}) {
       ParameterInfo& info =
-          add(field, fmt::format("{}.{}.{}", module, part, suffix), shape, Split::rows);
+          add(field, fmt::format("{}.{}.{}", name, part, suffix), shape, Split::rows);
       info.is_joined = row > 0;
-      info.stored = {.tensor = tensor,
+      info.stored = {.tensor = fmt::format("{}{}.{}", prefix_, name, suffix),
                      .first_row = row,
                      .rows = 3 * shape[0],
                      .transposed = shape.rank() == 2};
@@ -56,106 +58,126 @@ class ParameterList {
  private:
   Module module_ = Module::embedding;
   int layer_ = 0;
+  std::string prefix_;
   std::vector<ParameterInfo> all_;
 };
 
-void add_llama_layer(const ModelConfig& c, int layer, ParameterList& list) {
+void add_llama_attention(const ModelConfig& c, ParameterList& list) {
   const std::int64_t queries = c.num_attention_heads * c.head_dim;
-  const std::int64_t keys = c.num_key_value_heads * c.head_dim;
-  const std::int64_t width = c.hidden_size, inner = c.intermediate_size;
-  const auto name = [&](std::string_view part) {
-    return fmt::format("model.layers.{}.{}", layer, part);
-  };
-  list.begin(Module::attention_norm, layer);
-  list.add(Field::weight, name("input_layernorm.weight"), {width});
-  list.begin(Module::attention, layer);
-  list.add(Field::weight, name("self_attn.q_proj.weight"), {queries, width}, Split::rows);
-  list.add_joined(Field::weight, name("self_attn.k_proj.weight"), {keys, width}, Split::kv_rows);
-  list.add_joined(Field::weight, name("self_attn.v_proj.weight"), {keys, width}, Split::kv_rows);
+  const std::int64_t keys = c.num_key_value_heads * c.head_dim, width = c.hidden_size;
+  list.add(Field::weight, "q_proj.weight", {queries, width}, Split::rows);
+  list.add_joined(Field::weight, "k_proj.weight", {keys, width}, Split::kv_rows);
+  list.add_joined(Field::weight, "v_proj.weight", {keys, width}, Split::kv_rows);
   if (c.attention_bias) {
-    list.add(Field::bias, name("self_attn.q_proj.bias"), {queries}, Split::rows);
-    list.add_joined(Field::bias, name("self_attn.k_proj.bias"), {keys}, Split::kv_rows);
-    list.add_joined(Field::bias, name("self_attn.v_proj.bias"), {keys}, Split::kv_rows);
+    list.add(Field::bias, "q_proj.bias", {queries}, Split::rows);
+    list.add_joined(Field::bias, "k_proj.bias", {keys}, Split::kv_rows);
+    list.add_joined(Field::bias, "v_proj.bias", {keys}, Split::kv_rows);
   }
-  list.add(Field::out_weight, name("self_attn.o_proj.weight"), {width, queries}, Split::columns);
-  if (c.attention_bias) list.add(Field::out_bias, name("self_attn.o_proj.bias"), {width});
-  list.begin(Module::feed_forward_norm, layer);
-  list.add(Field::weight, name("post_attention_layernorm.weight"), {width});
-  list.begin(Module::feed_forward, layer);
-  list.add(Field::weight, name("mlp.gate_proj.weight"), {inner, width}, Split::rows);
-  list.add_joined(Field::weight, name("mlp.up_proj.weight"), {inner, width}, Split::rows);
-  if (c.mlp_bias) {
-    list.add(Field::bias, name("mlp.gate_proj.bias"), {inner}, Split::rows);
-    list.add_joined(Field::bias, name("mlp.up_proj.bias"), {inner}, Split::rows);
-  }
-  list.add(Field::out_weight, name("mlp.down_proj.weight"), {width, inner}, Split::columns);
-  if (c.mlp_bias) list.add(Field::out_bias, name("mlp.down_proj.bias"), {width});
+  list.add(Field::out_weight, "o_proj.weight", {width, queries}, Split::columns);
+  if (c.attention_bias) list.add(Field::out_bias, "o_proj.bias", {width});
 }
 
-std::vector<ParameterInfo> llama_parameters(const ModelConfig& c) {
-  const Shape table{c.vocab_size, c.hidden_size};
-  const int layers = static_cast<int>(c.num_hidden_layers);
-  ParameterList list;
-  list.begin(Module::embedding, kEmbeddingLayer);
-  list.add(Field::weight, "model.embed_tokens.weight", table, Split::vocab_rows);
-  for (int layer = 0; layer < layers; ++layer) add_llama_layer(c, layer, list);
-  list.begin(Module::final_norm, layers);
-  list.add(Field::weight, "model.norm.weight", {c.hidden_size});
-  list.begin(Module::head, layers);
+void add_llama_feed_forward(const ModelConfig& c, ParameterList& list) {
+  const std::int64_t width = c.hidden_size, inner = c.intermediate_size;
+  list.add(Field::weight, "gate_proj.weight", {inner, width}, Split::rows);
+  list.add_joined(Field::weight, "up_proj.weight", {inner, width}, Split::rows);
+  if (c.mlp_bias) {
+    list.add(Field::bias, "gate_proj.bias", {inner}, Split::rows);
+    list.add_joined(Field::bias, "up_proj.bias", {inner}, Split::rows);
+  }
+  list.add(Field::out_weight, "down_proj.weight", {width, inner}, Split::columns);
+  if (c.mlp_bias) list.add(Field::out_bias, "down_proj.bias", {width});
+}
+
+void add_gpt2_attention(const ModelConfig& c, ParameterList& list) {
+  const std::int64_t width = c.hidden_size;
+  list.add_qkv(Field::weight, "c_attn", "weight", {width, width});
+  list.add_qkv(Field::bias, "c_attn", "bias", {width});
+  list.add_conv1d(Field::out_weight, "c_proj.weight", {width, width}, Split::columns);
+  list.add(Field::out_bias, "c_proj.bias", {width});
+}
+
+void add_gpt2_feed_forward(const ModelConfig& c, ParameterList& list) {
+  const std::int64_t width = c.hidden_size, inner = c.intermediate_size;
+  list.add_conv1d(Field::weight, "c_fc.weight", {inner, width}, Split::rows);
+  list.add(Field::bias, "c_fc.bias", {inner}, Split::rows);
+  list.add_conv1d(Field::out_weight, "c_proj.weight", {width, inner}, Split::columns);
+  list.add(Field::out_bias, "c_proj.bias", {width});
+}
+
+/// How files name the modules of a kind, after the decoder's prefix, and what its sublayers have.
+struct KindModules {
+  const char *embedding, *positions, *layers, *final_norm;
+  const char *attention_norm, *attention, *feed_forward_norm, *feed_forward;  ///< of a layer
+  void (*add_attention)(const ModelConfig&, ParameterList&);
+  void (*add_feed_forward)(const ModelConfig&, ParameterList&);
+};
+constexpr KindModules kModules[]{
+    // by ModelKind
+    {"embed_tokens", "", "layers", "norm", "input_layernorm", "self_attn",
+     "post_attention_layernorm", "mlp", add_llama_attention, add_llama_feed_forward},
+    {"wte", "wpe", "h", "ln_f", "ln_1", "attn", "ln_2", "mlp", add_gpt2_attention,
+     add_gpt2_feed_forward}};
+
+void add_head(const ModelConfig& c, ParameterList& list) {
+  list.begin(Module::head, static_cast<int>(c.num_hidden_layers), "");
   if (c.value_head) {
     list.add(Field::weight, "score.weight", {1, c.hidden_size});
     if (c.value_head_bias) list.add(Field::bias, "score.bias", {1});
-    return list.take();
+  } else if (!c.tie_word_embeddings) {
+    list.add(Field::weight, "lm_head.weight", {c.vocab_size, c.hidden_size}, Split::vocab_rows);
   }
-  if (!c.tie_word_embeddings) list.add(Field::weight, "lm_head.weight", table, Split::vocab_rows);
-  return list.take();
 }
 
-void add_gpt2_layer(const ModelConfig& c, int layer, ParameterList& list) {
-  const std::int64_t width = c.hidden_size, inner = c.intermediate_size;
-  const auto name = [&](std::string_view part) {
-    return fmt::format("transformer.h.{}.{}", layer, part);
-  };
-  list.begin(Module::attention_norm, layer);
-  list.add(Field::weight, name("ln_1.weight"), {width});
-  list.add(Field::bias, name("ln_1.bias"), {width});
-  list.begin(Module::attention, layer);
-  list.add_qkv(Field::weight, name("attn.c_attn"), "weight", {width, width});
-  list.add_qkv(Field::bias, name("attn.c_attn"), "bias", {width});
-  list.add_conv1d(Field::out_weight, name("attn.c_proj.weight"), {width, width}, Split::columns);
-  list.add(Field::out_bias, name("attn.c_proj.bias"), {width});
-  list.begin(Module::feed_forward_norm, layer);
-  list.add(Field::weight, name("ln_2.weight"), {width});
-  list.add(Field::bias, name("ln_2.bias"), {width});
-  list.begin(Module::feed_forward, layer);
-  list.add_conv1d(Field::weight, name("mlp.c_fc.weight"), {inner, width}, Split::rows);
-  list.add(Field::bias, name("mlp.c_fc.bias"), {inner}, Split::rows);
-  list.add_conv1d(Field::out_weight, name("mlp.c_proj.weight"), {width, inner}, Split::columns);
-  list.add(Field::out_bias, name("mlp.c_proj.bias"), {width});
-}
-
-std::vector<ParameterInfo> gpt2_parameters(const ModelConfig& c) {
-  const Shape table{c.vocab_size, c.hidden_size};
-  const int layers = static_cast<int>(c.num_hidden_layers);
+std::vector<ParameterInfo> all_parameters(const ModelConfig& c) {
+  const KindTraits& traits = traits_of(c.kind);
+  const KindModules& names = kModules[static_cast<std::size_t>(c.kind)];
   ParameterList list;
-  list.begin(Module::embedding, kEmbeddingLayer);
-  list.add(Field::weight, "transformer.wte.weight", table, Split::vocab_rows);
-  for (int layer = 0; layer < layers; ++layer) add_gpt2_layer(c, layer, list);
-  list.begin(Module::final_norm, layers);
-  list.add(Field::weight, "transformer.ln_f.weight", {c.hidden_size});
-  list.add(Field::bias, "transformer.ln_f.bias", {c.hidden_size});
-  list.begin(Module::head, layers);
-  if (!c.tie_word_embeddings) list.add(Field::weight, "lm_head.weight", table, Split::vocab_rows);
+  const auto begin = [&](Module module, int layer, const std::string& name) {
+    list.begin(module, layer, fmt::format("{}{}.", traits.name_prefix, name));
+  };
+  const auto add_norm = [&](Module module, int layer, const std::string& name) {
+    begin(module, layer, name);
+    list.add(Field::weight, "weight", {c.hidden_size});
+    if (traits.has_layer_norm) list.add(Field::bias, "bias", {c.hidden_size});
+  };
+  begin(Module::embedding, kEmbeddingLayer, names.embedding);
+  list.add(Field::weight, "weight", {c.vocab_size, c.hidden_size}, Split::vocab_rows);
+  const int layers = static_cast<int>(c.num_hidden_layers);
+  for (int layer = 0; layer < layers; ++layer) {
+    const auto name = [&](const char* part) {
+      return fmt::format("{}.{}.{}", names.layers, layer, part);
+    };
+    add_norm(Module::attention_norm, layer, name(names.attention_norm));
+    begin(Module::attention, layer, name(names.attention));
+    names.add_attention(c, list);
+    add_norm(Module::feed_forward_norm, layer, name(names.feed_forward_norm));
+    begin(Module::feed_forward, layer, name(names.feed_forward));
+    names.add_feed_forward(c, list);
+  }
+  add_norm(Module::final_norm, layers, names.final_norm);
+  add_head(c, list);
+  if (!traits.learns_positions) return list.take();
   // Not beside the embedding, because the head's copy of a tied embedding comes without it.
-  list.begin(Module::embedding, kPositionsLayer);
-  list.add(Field::positions, "transformer.wpe.weight", {c.max_position_embeddings, c.hidden_size});
+  begin(Module::embedding, kPositionsLayer, names.positions);
+  list.add(Field::positions, "weight", {c.max_position_embeddings, c.hidden_size});
   return list.take();
 }
 
 }  // namespace
 
+const ParameterGroup* group_of(const std::string& tensor, std::span<const ParameterGroup> groups) {
+  const auto found = std::ranges::find_if(
+      groups, [&](const ParameterGroup& group) { return group.matches(tensor); });
+  return found == groups.end() ? nullptr : &*found;
+}
+
+bool ParameterGroup::matches(const std::string& tensor) const {
+  return fnmatch(match.c_str(), tensor.c_str(), 0) == 0;
+}
+
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config) {
-  auto all = config.kind == ModelKind::gpt2 ? gpt2_parameters(config) : llama_parameters(config);
+  auto all = all_parameters(config);
   for (ParameterInfo& info : all)
     if (const auto* group = group_of(info.stored.tensor, config.groups))
       info.update = group->update;

@@ -13,7 +13,7 @@ HeadLoss::HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams&
       parallel_(spec.parallel),
       ops_(device.ops()),
       streams_(streams),
-      norm_(make_norm(spec, device)) {
+      norm_(spec.model, shape_.S, shape_.C, device) {
   const auto [rows, row_step] = spec.rows();
   const std::int64_t outputs = outputs_ * spec.parallel.size;
   const tensor::LinearShape whole{.rows = rows,
@@ -54,7 +54,7 @@ HeadActivations HeadLoss::lay_out_activations(Arena& arena, const HeadScratch& s
 
 HeadActivations HeadLoss::lay_out_evaluation(Arena& arena, const HeadScratch& scratch) const {
   return {.x = {},
-          .statistics = norm_->lay_out_statistics(arena),
+          .statistics = norm_.lay_out_statistics(arena),
           .norm = arena.take(shape_.dtype, {shape_.S, shape_.C}),
           .dlogits = {},
           .logits = scratch.logits,
@@ -63,7 +63,7 @@ HeadActivations HeadLoss::lay_out_evaluation(Arena& arena, const HeadScratch& sc
 
 HeadDeferred HeadLoss::lay_out_deferred(Arena& arena) const {
   return {.dx = arena.take(shape_.dtype, {shape_.S, shape_.C}),
-          .dnorm = norm_->lay_out_gradients(arena)};
+          .dnorm = norm_.lay_out_gradients(arena)};
 }
 
 void HeadLoss::use_tokens(std::int64_t tokens, HeadActivations& kept) const {
@@ -89,7 +89,7 @@ void HeadLoss::pack(tensor::Stream& stream, const HeadWeights& weights) const {
 }
 
 void HeadLoss::forward_norm(const HeadWeights& weights, const HeadActivations& kept) const {
-  norm_->forward(streams_.forward(), weights.master.norm, kept.x, kept.norm, kept.statistics);
+  norm_.forward(streams_.forward(), weights.master.norm, kept.x, kept.norm, kept.statistics);
 }
 
 std::unique_ptr<tensor::Work> HeadLoss::gather_input(const HeadActivations& kept) const {
@@ -147,8 +147,8 @@ std::unique_ptr<tensor::Work> HeadLoss::reduce_gradient(const HeadActivations& k
 
 void HeadLoss::input_gradient_norm(const HeadWeights& weights, const HeadActivations& kept,
                                    const HeadDeferred& deferred) const {
-  norm_->backward(streams_.backward(), weights.master.norm, deferred.dx, kept.x, kept.statistics,
-                  {}, deferred.dx, deferred.dnorm);
+  norm_.backward(streams_.backward(), weights.master.norm, deferred.dx, kept.x, kept.statistics, {},
+                 deferred.dx, deferred.dnorm);
 }
 
 std::unique_ptr<tensor::Work> HeadLoss::gather_input_again(const HeadActivations& kept) const {
@@ -165,7 +165,7 @@ void HeadLoss::weight_gradient(const HeadActivations& kept, const HeadParameters
 
 void HeadLoss::weight_gradient_norm(const HeadDeferred& deferred, const HeadParameters& gradients,
                                     tensor::Gradient which) const {
-  norm_->give_gradients(streams_.backward(), deferred.dnorm, gradients.norm, which);
+  norm_.give_gradients(streams_.backward(), deferred.dnorm, gradients.norm, which);
 }
 
 }  // namespace troupe::stages

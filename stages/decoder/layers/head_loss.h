@@ -118,7 +118,7 @@ class HeadLoss {
   tensor::TensorParallel parallel_;
   tensor::Ops& ops_;
   const Streams& streams_;
-  std::unique_ptr<Norm> norm_;
+  Norm norm_;
   std::unique_ptr<tensor::ColumnParallelLinear> projection_;
   std::unique_ptr<tensor::VocabParallelCrossEntropy> loss_;  ///< null of a value head
 };

@@ -34,7 +34,7 @@ Sublayer::Sublayer(const LayerSpec& spec, tensor::Device& device, const Streams&
 
 void Sublayer::lay_out(Arena& arena, const ActivationGroups& groups,
                        SublayerActivations& kept) const {
-  if (groups.inputs) kept.statistics = products_.norm->lay_out_statistics(arena);
+  if (groups.inputs) kept.statistics = products_.norm.lay_out_statistics(arena);
   if (groups.outputs) kept.norm = arena.take(shape_.dtype, {shape_.S, shape_.C});
   core_->lay_out(arena, groups, kept);
 }
@@ -46,7 +46,7 @@ Tensor Sublayer::lay_out_inner(Arena& arena) const {
 SublayerDeferred Sublayer::lay_out_deferred(Arena& arena) const {
   return {.dx = {},
           .dinner = core_->lay_out_gradient(arena),
-          .dnorm = products_.norm->lay_out_gradients(arena)};
+          .dnorm = products_.norm.lay_out_gradients(arena)};
 }
 
 void Sublayer::use_tokens(std::int64_t tokens, SublayerActivations& kept) const {
@@ -68,8 +68,8 @@ void Sublayer::use_tokens(std::int64_t tokens, SublayerDeferred& deferred) const
 // --- forward
 
 void Sublayer::forward_norm(const SublayerWeights& weights, const SublayerActivations& kept) const {
-  products_.norm->forward(streams_.forward(), weights.master.norm, kept.x, kept.norm,
-                          kept.statistics);
+  products_.norm.forward(streams_.forward(), weights.master.norm, kept.x, kept.norm,
+                         kept.statistics);
 }
 
 std::unique_ptr<tensor::Work> Sublayer::gather_input(const SublayerActivations& kept) const {
@@ -160,8 +160,8 @@ std::unique_ptr<tensor::Work> Sublayer::reduce_gradient(const SublayerActivation
 void Sublayer::norm_input_gradient(const SublayerWeights& weights, const Tensor& dy,
                                    const SublayerActivations& kept,
                                    const SublayerDeferred& deferred, const Tensor& dx) const {
-  products_.norm->backward(streams_.backward(), weights.master.norm, kept.scratch.dnorm, kept.x,
-                           kept.statistics, dy, dx, deferred.dnorm);
+  products_.norm.backward(streams_.backward(), weights.master.norm, kept.scratch.dnorm, kept.x,
+                          kept.statistics, dy, dx, deferred.dnorm);
 }
 
 // --- weight gradients
@@ -187,7 +187,7 @@ void Sublayer::weight_gradient(const Tensor& dy, const SublayerActivations& kept
 void Sublayer::norm_weight_gradient(const SublayerDeferred& deferred,
                                     const SublayerParameters& gradients,
                                     tensor::Gradient which) const {
-  products_.norm->give_gradients(streams_.backward(), deferred.dnorm, gradients.norm, which);
+  products_.norm.give_gradients(streams_.backward(), deferred.dnorm, gradients.norm, which);
 }
 
 }  // namespace troupe::stages

@@ -1,6 +1,6 @@
 #include "stages/decoder/layers/sublayer_core.h"
 
-#include "stages/decoder/layers/activation.h"
+#include "tensor/ops.h"
 
 namespace troupe::stages {
 namespace {
@@ -68,7 +68,7 @@ class AttentionCore final : public SublayerCore {
 class ActivationCore final : public SublayerCore {
  public:
   ActivationCore(const LayerSpec& spec, tensor::Device& device)
-      : shape_(spec), activation_(make_activation(spec, device)) {}
+      : shape_(spec), traits_(traits_of(spec.model.kind)), ops_(device.ops()) {}
 
   std::int64_t inner_width() const override { return shape_.H; }
   std::int64_t hidden_width() const override { return shape_.F; }
@@ -79,7 +79,7 @@ class ActivationCore final : public SublayerCore {
   Tensor lay_out_gradient(Arena&) const override { return {}; }
   void use_tokens(std::int64_t, SublayerActivations&) const override {}
   void forward(tensor::Stream& stream, const SublayerActivations& kept) const override {
-    activation_->forward(stream, kept.inner, kept.hidden);
+    (ops_.*traits_.activation)(stream, kept.inner, kept.hidden);
   }
   void recompute(tensor::Stream& stream, const ActivationGroups& discarded,
                  const SublayerActivations& kept) const override {
@@ -87,12 +87,13 @@ class ActivationCore final : public SublayerCore {
   }
   void backward(tensor::Stream& stream, const SublayerActivations& kept, const Tensor& dhidden,
                 const Tensor& dinner) const override {
-    activation_->backward(stream, kept.inner, dhidden, dinner);
+    (ops_.*traits_.activation_gradient)(stream, kept.inner, dhidden, dinner);
   }
 
  private:
   LayerShape shape_;
-  std::unique_ptr<Activation> activation_;
+  const KindTraits& traits_;
+  tensor::Ops& ops_;
 };
 
 }  // namespace

@@ -20,7 +20,7 @@ std::unique_ptr<ParallelLinear> linear(const LayerSpec& spec, tensor::Device& de
 SublayerProducts::SublayerProducts(const LayerSpec& spec, tensor::Device& device,
                                    const tensor::LinearShape& like, std::int64_t inner,
                                    std::int64_t hidden)
-    : norm(make_norm(spec, device)),
+    : norm(spec.model, LayerShape(spec).S, spec.model.hidden_size, device),
       in(linear<tensor::ColumnParallelLinear>(spec, device, like, spec.model.hidden_size,
                                               spec.parallel.size * inner)),
       out(linear<tensor::RowParallelLinear>(spec, device, like, spec.parallel.size * hidden,

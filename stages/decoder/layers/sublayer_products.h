@@ -14,7 +14,7 @@ namespace troupe::stages {
 /// The norm and the two products of a sublayer, and the packed form of their matrices: what
 /// training and inference have alike.
 struct SublayerProducts {
-  std::unique_ptr<Norm> norm;
+  Norm norm;
   std::unique_ptr<tensor::ColumnParallelLinear> in;
   std::unique_ptr<tensor::RowParallelLinear> out;
 

@@ -166,15 +166,19 @@ void OpenCheckpoint::check_model(const ModelConfig& model) const {
   compare("vocab_size", own.vocab_size, model.vocab_size);
   compare("value_head", own.value_head, model.value_head);
   compare("tie_word_embeddings", own.tie_word_embeddings, model.tie_word_embeddings);
-  if (model.kind == ModelKind::gpt2) {
+  const KindTraits& traits = traits_of(model.kind);
+  if (traits.has_layer_norm)
     compare("layer_norm_epsilon", own.layer_norm_epsilon, model.layer_norm_epsilon);
-    compare("max_position_embeddings", own.max_position_embeddings, model.max_position_embeddings);
-  } else {
+  else
     compare("rms_norm_eps", own.rms_norm_eps, model.rms_norm_eps);
+  if (traits.chooses_biases) {
     compare("attention_bias", own.attention_bias, model.attention_bias);
     compare("mlp_bias", own.mlp_bias, model.mlp_bias);
-    compare_rotary(own.rotary, model.rotary, compare);
   }
+  if (traits.learns_positions)
+    compare("max_position_embeddings", own.max_position_embeddings, model.max_position_embeddings);
+  else
+    compare_rotary(own.rotary, model.rotary, compare);
 }
 
 }  // namespace

@@ -20,10 +20,9 @@ std::set<std::string, std::less<>> names_of(const ModelConfig& model) {
   return names;
 }
 
-/// Whether a tensor of this name is a constant that older versions of transformers saved.
 bool is_constant(std::string_view name, ModelKind kind) {
-  if (kind == ModelKind::llama) return name.ends_with(".rotary_emb.inv_freq");
-  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+  return std::ranges::any_of(traits_of(kind).constants,
+                             [&](std::string_view ending) { return name.ends_with(ending); });
 }
 
 std::vector<std::byte> rows_of(const TensorPlace& place, std::int64_t row, std::int64_t rows) {
