@@ -39,8 +39,9 @@ std::map<std::string, FileRecord> parse_files(const json& state,
       throw Error(ErrorKind::data,
                   fmt::format("{}: \"files\" has an entry {} that is no file of a checkpoint",
                               path.string(), json(name).dump()));
-    records[name] = {.size = static_cast<std::uint64_t>(get_integer(record, "size", path)),
-                     .sum = get_string(record, "xxh64", path)};
+    records[name] = {
+        .size = static_cast<std::uint64_t>(get_member<std::int64_t>(record, "size", path)),
+        .sum = get_member<std::string>(record, "xxh64", path)};
   }
   return records;
 }
@@ -50,14 +51,17 @@ std::optional<Training> parse_training(const json& state, const std::filesystem:
   if (training == state.end()) return std::nullopt;
   if (!training->is_object())
     throw Error(ErrorKind::data, fmt::format("{}: \"training\" is no object", path.string()));
-  Training out{.seed = static_cast<std::uint64_t>(get_integer(*training, "seed", path)),
-               .digest = get_string(*training, "digest", path),
-               .shuffle = get_bool(*training, "shuffle", path),
-               .global = get_integer(*training, "global", path),
-               .lr = get_number(*training, "lr", path)};
+  Training out{
+      .seed = static_cast<std::uint64_t>(get_member<std::int64_t>(*training, "seed", path)),
+      .digest = get_member<std::string>(*training, "digest", path),
+      .shuffle = get_member<bool>(*training, "shuffle", path),
+      .global = get_member<std::int64_t>(*training, "global", path),
+      .lr = get_member<double>(*training, "lr", path)};
   // Older versions joined the samples of every run, and trained on all of them.
-  if (training->contains("documents")) out.documents = get_string(*training, "documents", path);
-  if (training->contains("loss_on")) out.loss_on = get_string(*training, "loss_on", path);
+  if (training->contains("documents"))
+    out.documents = get_member<std::string>(*training, "documents", path);
+  if (training->contains("loss_on"))
+    out.loss_on = get_member<std::string>(*training, "loss_on", path);
   return out;
 }
 
@@ -116,18 +120,20 @@ void write_checkpoint_state(const std::filesystem::path& dir, const CheckpointSt
 CheckpointState read_checkpoint_state(const std::filesystem::path& dir) {
   const std::filesystem::path path = dir / kStateFile;
   const json content = read_json_file(path);
-  if (const std::string format = get_string(content, "format", path); format != kFormat)
+  if (const std::string format = get_member<std::string>(content, "format", path);
+      format != kFormat)
     throw Error(ErrorKind::data,
                 fmt::format("{}: format is {}, expected {}", path.string(), format, kFormat));
-  if (const std::int64_t version = get_integer(content, "version", path); version != kVersion)
+  if (const std::int64_t version = get_member<std::int64_t>(content, "version", path);
+      version != kVersion)
     throw Error(ErrorKind::data, fmt::format("{}: version {}, this program reads version {}",
                                              path.string(), version, kVersion));
   CheckpointState state;
-  state.info.step = get_integer(content, "step", path);
-  state.info.next_sample = get_integer(content, "next_sample", path);
-  state.info.seq_len = get_integer(content, "seq_len", path);
-  state.info.tokenizer = get_string(content, "tokenizer", path);
-  state.info.model.dtype = compute_dtype(get_string(content, "dtype", path), path);
+  state.info.step = get_member<std::int64_t>(content, "step", path);
+  state.info.next_sample = get_member<std::int64_t>(content, "next_sample", path);
+  state.info.seq_len = get_member<std::int64_t>(content, "seq_len", path);
+  state.info.tokenizer = get_member<std::string>(content, "tokenizer", path);
+  state.info.model.dtype = compute_dtype(get_member<std::string>(content, "dtype", path), path);
   state.info.model.groups = parse_frozen(content, path);
   state.info.training = parse_training(content, path);
   state.files = parse_files(content, path);

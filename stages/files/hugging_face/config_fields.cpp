@@ -6,7 +6,6 @@
 #include <array>
 #include <string_view>
 
-#include "stages/files/safetensors/json_file.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
@@ -106,36 +105,6 @@ bool is_neutral(const json& value, const char* neutral) {
 }
 
 }  // namespace
-
-std::int64_t ConfigFields::integer(const std::string& name, std::int64_t fallback) {
-  asked_.insert(name);
-  return object_.contains(name) ? get_integer(object_, name.c_str(), place_) : fallback;
-}
-
-double ConfigFields::number(const std::string& name, double fallback) {
-  asked_.insert(name);
-  return object_.contains(name) ? get_number(object_, name.c_str(), place_) : fallback;
-}
-
-bool ConfigFields::flag(const std::string& name, bool fallback) {
-  asked_.insert(name);
-  return object_.contains(name) ? get_bool(object_, name.c_str(), place_) : fallback;
-}
-
-std::string ConfigFields::text(const std::string& name, const std::string& fallback) {
-  asked_.insert(name);
-  return object_.contains(name) ? get_string(object_, name.c_str(), place_) : fallback;
-}
-
-std::optional<std::int64_t> ConfigFields::optional_integer(const std::string& name) {
-  if (value(name).is_null()) return std::nullopt;
-  return get_integer(object_, name.c_str(), place_);
-}
-
-std::optional<double> ConfigFields::optional_number(const std::string& name) {
-  if (value(name).is_null()) return std::nullopt;
-  return get_number(object_, name.c_str(), place_);
-}
 
 const json& ConfigFields::value(const std::string& name) {
   asked_.insert(name);

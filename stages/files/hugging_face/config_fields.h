@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "stages/files/safetensors/json_file.h"
+
 namespace troupe::stages {
 
 /// The fields of a config.json, or of an object in it, as they are asked for. Every call throws
@@ -19,12 +21,17 @@ class ConfigFields {
   ConfigFields(const nlohmann::json& object, std::string place)
       : object_(object), place_(std::move(place)) {}
 
-  std::int64_t integer(const std::string& name, std::int64_t fallback);
-  double number(const std::string& name, double fallback);
-  bool flag(const std::string& name, bool fallback);
-  std::string text(const std::string& name, const std::string& fallback);
-  std::optional<std::int64_t> optional_integer(const std::string& name);
-  std::optional<double> optional_number(const std::string& name);
+  /// T is one of get_member()'s.
+  template <typename T>
+  T get(const std::string& name, const T& fallback) {
+    asked_.insert(name);
+    return object_.contains(name) ? get_member<T>(object_, name.c_str(), place_) : fallback;
+  }
+  template <typename T>
+  std::optional<T> find(const std::string& name) {
+    if (value(name).is_null()) return std::nullopt;
+    return get_member<T>(object_, name.c_str(), place_);
+  }
   /// The field as it is; null if it is missing or null.
   const nlohmann::json& value(const std::string& name);
 

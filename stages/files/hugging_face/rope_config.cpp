@@ -28,8 +28,8 @@ constexpr double kDefaultTheta = 10000.0;
 constexpr std::array<std::string_view, 3> kNeeded{kFactor, "low_freq_factor", "high_freq_factor"};
 
 RotaryType type_of(ConfigFields& rope) {
-  const std::string old = rope.text(kOldType, "default");
-  const std::string name = rope.text(kType, old);
+  const std::string old = rope.get<std::string>(kOldType, "default");
+  const std::string name = rope.get(kType, old);
   RotaryType type = RotaryType::standard;
   if (!tensor::find_rotary_type(name, type))
     rope.refuse(rope.value(kType).is_null() ? kOldType : kType,
@@ -41,15 +41,15 @@ RotaryType type_of(ConfigFields& rope) {
 std::int64_t original_of(ConfigFields& fields, ConfigFields& rope, RotaryType type,
                          std::int64_t positions) {
   if (!tensor::reads(type, kOriginal)) return 0;
-  const auto within = rope.optional_integer(kOriginal);
+  const auto within = rope.find<std::int64_t>(kOriginal);
   if (type == RotaryType::dynamic) return positions;
-  return fields.optional_integer(kOriginal).value_or(within.value_or(positions));
+  return fields.find<std::int64_t>(kOriginal).value_or(within.value_or(positions));
 }
 
 /// The number of this name; in YaRN the factor may follow from the lengths.
 std::optional<double> number_of(ConfigFields& rope, const std::string& name, const Rotary& rotary,
                                 std::int64_t positions) {
-  const auto given = rope.optional_number(name);
+  const auto given = rope.find<double>(name);
   if (given || std::ranges::find(kNeeded, name) == kNeeded.end()) return given;
   if (rotary.type == RotaryType::yarn)
     return static_cast<double>(positions) /
@@ -64,26 +64,26 @@ Rotary read_rope(ConfigFields& fields, std::int64_t positions) {
   const json& scaling = fields.value(kScaling);
   const json& chosen = scaling.empty() ? parameters : scaling;  // null is empty too
   const std::string name = scaling.empty() ? kParameters : kScaling;
-  Rotary rotary{.theta = fields.optional_number(kTheta).value_or(kDefaultTheta)};
+  Rotary rotary{.theta = fields.find<double>(kTheta).value_or(kDefaultTheta)};
   if (chosen.is_null()) return rotary;
   if (!chosen.is_object()) fields.refuse(name, "expected an object");
   for (const json& value : chosen)
     if (value.is_object()) fields.refuse(name, "Troupe rotates all layers alike");
   ConfigFields rope(chosen, fields.place() + ": " + name);
-  rotary.theta = rope.optional_number(kTheta).value_or(rotary.theta);
+  rotary.theta = rope.find<double>(kTheta).value_or(rotary.theta);
   rotary.type = type_of(rope);
-  if (rope.optional_number(kPartial).value_or(1) != 1)
+  if (rope.find<double>(kPartial).value_or(1) != 1)
     rope.refuse(kPartial, "Troupe rotates whole heads");
   // transformers multiplies queries and keys by it, and takes only null for what the paper
   // suggests.
-  if (rotary.type == RotaryType::yarn && rope.optional_number(kAttention).value_or(1) == 0)
+  if (rotary.type == RotaryType::yarn && rope.find<double>(kAttention).value_or(1) == 0)
     rope.refuse(kAttention, "every token would see all others alike; null: as the paper suggests");
   rotary.original_max_position_embeddings = original_of(fields, rope, rotary.type, positions);
   for (const auto& [field, member] : tensor::kRotaryNumbers)
     if (tensor::reads(rotary.type, field))
       if (const auto given = number_of(rope, std::string(field), rotary, positions))
         rotary.*member = *given;
-  if (tensor::reads(rotary.type, kTruncate)) rotary.truncate = rope.flag(kTruncate, true);
+  if (tensor::reads(rotary.type, kTruncate)) rotary.truncate = rope.get(kTruncate, true);
   return rotary;
 }
 

@@ -16,20 +16,6 @@ namespace {
 constexpr std::uint64_t kMaxJsonBytes = 100'000'000;
 constexpr int kMaxDepth = 8;
 
-const nlohmann::json& member(const nlohmann::json& object, const char* name,
-                             const std::filesystem::path& path) {
-  const auto found = object.find(name);
-  if (found == object.end())
-    throw Error(ErrorKind::data, fmt::format("{}: \"{}\" is missing", path.string(), name));
-  return *found;
-}
-
-Error wrong_type(const nlohmann::json& value, const char* name, const char* expected,
-                 const std::filesystem::path& path) {
-  return Error(ErrorKind::data, fmt::format("{}: \"{}\" is a {}, expected {}", path.string(), name,
-                                            value.type_name(), expected));
-}
-
 /// Reads JSON without keeping it, and refuses deep nesting and a name that is given twice. The
 /// library's own callbacks could do that while it parses, but after each object they make it search
 /// the one around it, so that an object of n objects takes n * n steps.
@@ -96,32 +82,32 @@ nlohmann::json read_json_file(const std::filesystem::path& path) {
   return json;
 }
 
-std::int64_t get_integer(const nlohmann::json& object, const char* name,
-                         const std::filesystem::path& path) {
-  const nlohmann::json& value = member(object, name, path);
-  const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > INT64_MAX;
-  if (!value.is_number_integer() || too_large) throw wrong_type(value, name, "an integer", path);
-  return value.get<std::int64_t>();
+template <typename T>
+T get_member(const nlohmann::json& object, const char* name, const std::filesystem::path& path) {
+  const auto found = object.find(name);
+  if (found == object.end())
+    throw Error(ErrorKind::data, fmt::format("{}: \"{}\" is missing", path.string(), name));
+  const auto expect = [&](bool is_one, const char* type) {
+    if (!is_one)
+      throw Error(ErrorKind::data, fmt::format("{}: \"{}\" is a {}, expected {}", path.string(),
+                                               name, found->type_name(), type));
+  };
+  if constexpr (std::is_same_v<T, std::int64_t>)
+    expect(found->is_number_integer() &&
+               !(found->is_number_unsigned() && found->template get<std::uint64_t>() > INT64_MAX),
+           "an integer");
+  else if constexpr (std::is_same_v<T, double>)
+    expect(found->is_number(), "a number");
+  else if constexpr (std::is_same_v<T, bool>)
+    expect(found->is_boolean(), "true or false");
+  else
+    expect(found->is_string(), "a string");
+  return found->template get<T>();
 }
 
-double get_number(const nlohmann::json& object, const char* name,
-                  const std::filesystem::path& path) {
-  const nlohmann::json& value = member(object, name, path);
-  if (!value.is_number()) throw wrong_type(value, name, "a number", path);
-  return value.get<double>();
-}
-
-bool get_bool(const nlohmann::json& object, const char* name, const std::filesystem::path& path) {
-  const nlohmann::json& value = member(object, name, path);
-  if (!value.is_boolean()) throw wrong_type(value, name, "true or false", path);
-  return value.get<bool>();
-}
-
-std::string get_string(const nlohmann::json& object, const char* name,
-                       const std::filesystem::path& path) {
-  const nlohmann::json& value = member(object, name, path);
-  if (!value.is_string()) throw wrong_type(value, name, "a string", path);
-  return value.get<std::string>();
-}
+template std::int64_t get_member(const nlohmann::json&, const char*, const std::filesystem::path&);
+template double get_member(const nlohmann::json&, const char*, const std::filesystem::path&);
+template bool get_member(const nlohmann::json&, const char*, const std::filesystem::path&);
+template std::string get_member(const nlohmann::json&, const char*, const std::filesystem::path&);
 
 }  // namespace troupe::stages

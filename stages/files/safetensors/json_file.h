@@ -16,14 +16,10 @@ nlohmann::json parse_json(std::string_view text, int max_depth);
 /// The JSON object in a small file. Throws Error{data} naming the file.
 nlohmann::json read_json_file(const std::filesystem::path& path);
 
-/// The member `name` of a JSON object that was read from `path`. Throws Error{data} naming file and
-/// member if it is missing or of another type; an integer is not converted from any other type.
-std::int64_t get_integer(const nlohmann::json& object, const char* name,
-                         const std::filesystem::path& path);
-double get_number(const nlohmann::json& object, const char* name,
-                  const std::filesystem::path& path);
-bool get_bool(const nlohmann::json& object, const char* name, const std::filesystem::path& path);
-std::string get_string(const nlohmann::json& object, const char* name,
-                       const std::filesystem::path& path);
+/// The member `name` of a JSON object that was read from `path`, a std::int64_t, double, bool or
+/// std::string. Throws Error{data} naming file and member if it is missing or of another type; an
+/// integer is not converted from any other type.
+template <typename T>
+T get_member(const nlohmann::json& object, const char* name, const std::filesystem::path& path);
 
 }  // namespace troupe::stages
