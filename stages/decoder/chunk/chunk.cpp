@@ -80,6 +80,7 @@ void Chunk::name_parameters(const Parameters& parameters) {
         const std::span<const int> numbers =
             keep(modules.numbers_of(*node.module, std::nullopt, layer));
         row.ends[i].gradients = numbers;
+        node.gradients = parameters.gradients_of(*node.module, layer);
         node.is_frozen = std::ranges::all_of(numbers, is_frozen);
         if (divides_gradients_) row.ends[i].adds_to = keep(modules.buckets_of(*node.module, layer));
       }

@@ -41,7 +41,7 @@ void add_copy_gradients(NodeList& nodes, const ChunkLayers& layers) {
                                  call.slot.input_gradient);
       })
       .reads_output_gradient = true;
-  nodes.weight_gradient({}, [](const NodeCall&) {});
+  nodes.weight_gradient([](const NodeCall&) {});
 }
 
 void add_embedding(NodeList& nodes, const ChunkLayers& layers) {
@@ -77,12 +77,11 @@ void add_embedding_gradients(NodeList& nodes, const ChunkLayers& layers) {
         .with_input_gradients = false;
   nodes.input_gradient([](const NodeCall&) {}).reads_weights = false;  // tokens have no gradient
   nodes
-      .weight_gradient({layers.embedding_gradients.table, layers.embedding_gradients.positions},
-                       [&layers](const NodeCall& call) {
-                         layers.layers->embedding.weight_gradient(
-                             layers.gradient_of(call, 0), call.slot.embedding,
-                             call.slot.backward_tokens, layers.embedding_gradients, call.gradient);
-                       })
+      .weight_gradient([&layers](const NodeCall& call) {
+        layers.layers->embedding.weight_gradient(layers.gradient_of(call, 0), call.slot.embedding,
+                                                 call.slot.backward_tokens,
+                                                 layers.embedding_gradients, call.gradient);
+      })
       .reads_output_gradient = layers.num_blocks() == 0 && !layers.spec.head;
 }
 
@@ -141,7 +140,7 @@ void add_head_gradients(NodeList& nodes, const ChunkLayers& layers) {
     nodes.reduce_gradient([&layers](const NodeCall& call) {
       return layers.layers->head->reduce_gradient(call.slot.head, layers.head_deferred(call));
     });
-  nodes.weight_gradient({layers.head_gradients.projection}, [&layers](const NodeCall& call) {
+  nodes.weight_gradient([&layers](const NodeCall& call) {
     layers.layers->head->weight_gradient(call.slot.head, layers.head_gradients, call.gradient);
   });
   nodes.set_module(Module::final_norm);
@@ -153,11 +152,10 @@ void add_head_gradients(NodeList& nodes, const ChunkLayers& layers) {
       })
       .brief = true;
   nodes
-      .weight_gradient({layers.head_gradients.norm.weight, layers.head_gradients.norm.bias},
-                       [&layers](const NodeCall& call) {
-                         layers.layers->head->weight_gradient_norm(
-                             call.deferred->head, layers.head_gradients, call.gradient);
-                       })
+      .weight_gradient([&layers](const NodeCall& call) {
+        layers.layers->head->weight_gradient_norm(call.deferred->head, layers.head_gradients,
+                                                  call.gradient);
+      })
       .brief = true;
 }
 

@@ -45,8 +45,8 @@ struct Node {
   std::size_t block = 0;
   bool reads_weights = false;  ///< those of the module
   std::size_t number = 0;      ///< among the nodes of a whole backward
-  /// What a weight gradient writes, and whether it is zero, as all these parameters are frozen:
-  /// what it is goes into no update, but into sums over replicas.
+  /// What a weight gradient writes (Chunk sets it), and whether it is zero, as all these parameters
+  /// are frozen: what it is goes into no update, but into sums over replicas.
   std::vector<tensor::Tensor> gradients{};
   bool is_frozen = false;
   /// The collectives that it waits for, in this order, if they are under way, because it reads
@@ -122,14 +122,12 @@ class NodeList {
     return add_collective(
         {.run = run, .with_input_gradients = true, .starts = &PendingCollectives::reduced});
   }
-  /// `gradients`: what it writes; empty tensors are left out.
+  /// Computes the gradients of all parameters of the module.
   template <typename Run>
-  Node& weight_gradient(std::vector<tensor::Tensor> gradients, Run run) {
-    std::erase_if(gradients, [](const tensor::Tensor& gradient) { return !gradient; });
+  Node& weight_gradient(Run run) {
     return add({.kind = Node::Kind::weight_gradient,
                 .run = computing(run),
                 .with_weight_gradients = true,
-                .gradients = std::move(gradients),
                 .waits = {&PendingCollectives::gradient, &PendingCollectives::input}});
   }
 

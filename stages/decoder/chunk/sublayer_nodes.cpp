@@ -42,6 +42,11 @@ struct Place {
     return is_first() && chunk->reads_input() ? call.slot.input_gradient
                                               : chunk->gradient_of(call, block);
   }
+  const SublayerParameters& gradients() const { return chunk->block_gradients[block][branch]; }
+  /// Whether dy() is the gradient of the chunk's output.
+  bool reads_output_gradient() const {
+    return !chunk->spec.head && branch == Branch::feed_forward && block + 1 == chunk->num_blocks();
+  }
   /// Keeps the shard's part of the layer's input, if the slot keeps no more of it.
   void keep_input_part(const NodeCall& call) const {
     if (again || branch == Branch::feed_forward) return;
@@ -99,88 +104,71 @@ void add_recomputation(NodeList& nodes, Place place) {
   nodes.set_again(false);
 }
 
-/// The gradients of one sublayer, as rows.
-class SublayerGradients {
- public:
-  explicit SublayerGradients(const Place& place)
-      : place_(place),
-        own_(place.chunk->layers ? place.chunk->block_gradients[place.block][place.branch]
-                                 : SublayerParameters{}),
-        reads_chunks_gradient_(!place.chunk->spec.head && place.branch == Branch::feed_forward &&
-                               place.block + 1 == place.chunk->num_blocks()) {}
-
-  /// The weight gradient follows the input gradient, because all layers share the memory between
-  /// the two. Only that of attention waits for the input gradient of its norm, so that the chunk's
-  /// own input gradient is complete as early as possible, unless it hides the sum of the input
-  /// gradient over the shards.
-  void add(NodeList& nodes) const {
-    const bool is_late = place_.branch == Branch::attention && !nodes.is_divided();
-    nodes.set_module(module_of(place_.branch), place_.block);
-    add_input_gradient(nodes);
-    if (!is_late) add_weight_gradient(nodes);
-    nodes.set_module(norm_of(place_.branch), place_.block);
-    add_norm_input_gradient(nodes);
-    if (is_late) {
-      nodes.set_module(module_of(place_.branch), place_.block);
-      add_weight_gradient(nodes);
-      nodes.set_module(norm_of(place_.branch), place_.block);
-    }
+void add_input_gradient(NodeList& nodes, const Place& place) {
+  const bool reads = place.reads_output_gradient();
+  if (nodes.is_split()) {
     nodes
-        .weight_gradient({own_.norm.weight, own_.norm.bias},
-                         [place = place_, own = own_](const NodeCall& call) {
-                           place.layer().norm_weight_gradient(place.deferred(call), own,
-                                                              call.gradient);
-                         })
-        .brief = true;
-  }
-
- private:
-  void add_input_gradient(NodeList& nodes) const {
-    if (nodes.is_split()) {
-      nodes
-          .gather_gradient([place = place_](const NodeCall& call) {
-            return place.layer().gather_gradient(place.dy(call), place.kept(call));
-          })
-          .reads_output_gradient = reads_chunks_gradient_;
-      nodes.gather_input_again([place = place_](const NodeCall& call) {
-        return place.layer().gather_input_again(place.kept(call));
-      });
-    }
-    nodes
-        .input_gradient([place = place_](const NodeCall& call) {
-          place.layer().input_gradient(place.backward_weights(), place.dy(call), place.kept(call),
-                                       place.deferred(call));
+        .gather_gradient([place](const NodeCall& call) {
+          return place.layer().gather_gradient(place.dy(call), place.kept(call));
         })
-        .reads_output_gradient = reads_chunks_gradient_;
-    if (nodes.is_divided())
-      nodes.reduce_gradient([place = place_](const NodeCall& call) {
-        return place.layer().reduce_gradient(place.kept(call));
-      });
-  }
-  void add_weight_gradient(NodeList& nodes) const {
-    nodes
-        .weight_gradient({own_.in.weight, own_.in.bias, own_.out.weight, own_.out.bias},
-                         [place = place_, own = own_](const NodeCall& call) {
-                           place.layer().weight_gradient(place.dy(call), place.kept(call),
-                                                         place.deferred(call), own, call.gradient);
-                         })
-        .reads_output_gradient = reads_chunks_gradient_;
-  }
-  void add_norm_input_gradient(NodeList& nodes) const {
-    Node& norm = nodes.input_gradient([place = place_](const NodeCall& call) {
-      const Tensor& dx = place.dx(call);
-      place.layer().norm_input_gradient(place.backward_weights(), place.dy(call), place.kept(call),
-                                        place.deferred(call), dx);
-      if (place.is_first()) place.chunk->send_input_gradient(call, dx);
+        .reads_output_gradient = reads;
+    nodes.gather_input_again([place](const NodeCall& call) {
+      return place.layer().gather_input_again(place.kept(call));
     });
-    norm.brief = true;
-    norm.reads_output_gradient = reads_chunks_gradient_;
   }
+  nodes
+      .input_gradient([place](const NodeCall& call) {
+        place.layer().input_gradient(place.backward_weights(), place.dy(call), place.kept(call),
+                                     place.deferred(call));
+      })
+      .reads_output_gradient = reads;
+  if (nodes.is_divided())
+    nodes.reduce_gradient(
+        [place](const NodeCall& call) { return place.layer().reduce_gradient(place.kept(call)); });
+}
 
-  Place place_;
-  SublayerParameters own_;
-  bool reads_chunks_gradient_;
-};
+void add_weight_gradient(NodeList& nodes, const Place& place) {
+  nodes
+      .weight_gradient([place](const NodeCall& call) {
+        place.layer().weight_gradient(place.dy(call), place.kept(call), place.deferred(call),
+                                      place.gradients(), call.gradient);
+      })
+      .reads_output_gradient = place.reads_output_gradient();
+}
+
+void add_norm_input_gradient(NodeList& nodes, const Place& place) {
+  Node& norm = nodes.input_gradient([place](const NodeCall& call) {
+    const Tensor& dx = place.dx(call);
+    place.layer().norm_input_gradient(place.backward_weights(), place.dy(call), place.kept(call),
+                                      place.deferred(call), dx);
+    if (place.is_first()) place.chunk->send_input_gradient(call, dx);
+  });
+  norm.brief = true;
+  norm.reads_output_gradient = place.reads_output_gradient();
+}
+
+/// The weight gradient follows the input gradient, because all layers share the memory between the
+/// two. Only that of attention waits for the input gradient of its norm, so that the chunk's own
+/// input gradient is complete as early as possible, unless it hides the sum of the input gradient
+/// over the shards.
+void add_gradients(NodeList& nodes, const Place& place) {
+  const bool is_late = place.branch == Branch::attention && !nodes.is_divided();
+  const auto of_module = [&] { nodes.set_module(module_of(place.branch), place.block); };
+  const auto of_norm = [&] { nodes.set_module(norm_of(place.branch), place.block); };
+  of_module();
+  add_input_gradient(nodes, place);
+  if (!is_late) add_weight_gradient(nodes, place);
+  of_norm();
+  add_norm_input_gradient(nodes, place);
+  of_module();
+  if (is_late) add_weight_gradient(nodes, place);
+  of_norm();
+  nodes
+      .weight_gradient([place](const NodeCall& call) {
+        place.layer().norm_weight_gradient(place.deferred(call), place.gradients(), call.gradient);
+      })
+      .brief = true;
+}
 
 /// What is computed again of whole layers before the gradients of `block`: the group that it ends.
 void add_group_again(NodeList& nodes, const ChunkLayers& layers, std::size_t block) {
@@ -213,7 +201,7 @@ void add_block_gradients(NodeList& nodes, const ChunkLayers& layers, std::size_t
   add_group_again(nodes, layers, block);
   for (const Branch branch : {Branch::feed_forward, Branch::attention}) {
     add_recomputation(nodes, {&layers, block, branch});
-    SublayerGradients({&layers, block, branch}).add(nodes);
+    add_gradients(nodes, {&layers, block, branch});
   }
 }
 

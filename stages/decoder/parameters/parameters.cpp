@@ -304,6 +304,15 @@ HeadParameters Parameters::head_gradients() const {
   return head(gradient_views_, head_use_);
 }
 
+std::vector<Tensor> Parameters::gradients_of(Module module, int layer) const {
+  if (module == Module::head && head_use_) return {head_use_};
+  std::vector<Tensor> gradients;
+  for (const int number : modules_.numbers_of(module, std::nullopt, layer))
+    if (const Tensor& gradient = gradient_views_[static_cast<std::size_t>(number)])
+      gradients.push_back(gradient);
+  return gradients;
+}
+
 void Parameters::add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) const {
   if (!head_use_) return;
   const std::size_t embedding = modules_.table().value();

@@ -48,6 +48,8 @@ class Parameters {
   HeadParameters head_gradients() const;
   EmbeddingParameters embedding_weights() const { return embedding(forward_views_); }
   EmbeddingParameters embedding_gradients() const { return embedding(gradient_views_); }
+  /// What the weight gradients of a module write: none without training.
+  std::vector<tensor::Tensor> gradients_of(Module module, int layer) const;
 
   /// How the shards divide a parameter, by its number in all().
   Split split_of(int parameter) const { return splits_[static_cast<std::size_t>(parameter)]; }
