@@ -1,7 +1,5 @@
 #include "stages/inference/cached_block.h"
 
-#include <algorithm>
-
 #include "tensor/parallel/row_view.h"
 
 namespace troupe::stages {
@@ -44,13 +42,7 @@ CachedBlock::CachedBlock(const InferenceLayers& spec, tensor::Device& device)
                                                .kv_heads = shape_.kv_heads,
                                                .head_dim = spec.layer.model.head_dim,
                                                .dtype = shape_.dtype})),
-      products_{SublayerProducts(spec.layer, device, inference_shape(spec), shape_.Q, shape_.A),
-                SublayerProducts(spec.layer, device, inference_shape(spec), shape_.H, shape_.F)} {}
-
-PackedBlock CachedBlock::lay_out_packed(Arena& arena) const {
-  return {.attention = products_.attention.lay_out_packed(arena),
-          .feed_forward = products_.feed_forward.lay_out_packed(arena)};
-}
+      products_(spec.layer, device, inference_shape(spec)) {}
 
 CachedActivations CachedBlock::lay_out_activations(Arena& arena) const {
   const auto take = [&](std::int64_t width) { return arena.take(shape_.dtype, {shape_.T, width}); };
@@ -64,20 +56,9 @@ CachedActivations CachedBlock::lay_out_activations(Arena& arena) const {
   return memory;
 }
 
-std::size_t CachedBlock::product_scratch_bytes() const {
-  return std::max(products_.attention.scratch_bytes().forward,
-                  products_.feed_forward.scratch_bytes().forward);
-}
-
 void CachedBlock::set_scratch(void* products, void* attention) const {
-  products_.attention.set_scratch({.forward = products});
-  products_.feed_forward.set_scratch({.forward = products});
+  products_.set_scratch({.forward = products});
   attention_->set_scratch(attention);
-}
-
-void CachedBlock::pack(tensor::Stream& stream, const BlockWeights& weights) const {
-  products_.attention.pack(stream, weights.attention);
-  products_.feed_forward.pack(stream, weights.feed_forward);
 }
 
 void CachedBlock::forward(tensor::Stream& stream, const BlockWeights& weights,
@@ -96,7 +77,7 @@ template <typename Core>
 void CachedBlock::run(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
                       const CachedActivations& memory, const Tensor& x, const Tensor& y,
                       const Core& core) const {
-  const auto& [norm, in, out] = products_[branch];
+  const auto& [norm, in, out, inner] = products_[branch];
   const auto& [master, packed] = weights[branch];
   const CachedSublayer& own = memory.sublayers[branch];
   norm.forward(stream, master.norm, x, memory.norm, memory.statistics);

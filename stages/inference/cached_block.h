@@ -44,16 +44,14 @@ class CachedBlock {
  public:
   CachedBlock(const InferenceLayers& spec, tensor::Device& device);
 
-  PackedBlock lay_out_packed(Arena& arena) const;
+  const BlockProducts& products() const { return products_; }
   CachedActivations lay_out_activations(Arena& arena) const;
-  /// Scratch memory of the products, which may be shared, and of attention.
-  std::size_t product_scratch_bytes() const;
   std::size_t attention_scratch_bytes() const { return attention_->scratch_bytes(); }
+  /// Scratch memory of the products, which may be shared, and of attention.
   void set_scratch(void* products, void* attention) const;
   /// Elements of one layer's cache.
   std::int64_t cache_elements() const { return attention_->cache_elements(); }
 
-  void pack(tensor::Stream& stream, const BlockWeights& weights) const;
   /// x [T, C], the residual stream of the rows of `tokens`, becomes the layer's output.
   void forward(tensor::Stream& stream, const BlockWeights& weights,
                const tensor::CachedTokens& tokens, const tensor::Tensor& cache,
@@ -72,7 +70,7 @@ class CachedBlock {
   const KindTraits& traits_;
   tensor::Ops& ops_;
   std::unique_ptr<tensor::CachedAttention> attention_;
-  BranchPair<SublayerProducts> products_;
+  BlockProducts products_;
 };
 
 }  // namespace troupe::stages

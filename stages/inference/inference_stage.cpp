@@ -83,7 +83,7 @@ InferenceStage::InferenceStage(const InferenceSpec& spec, tensor::Device& device
 
 void InferenceStage::lay_out_packed(Arena& arena) {
   for (BlockWeights& block : blocks_) {
-    const PackedBlock packed = block_.lay_out_packed(arena);
+    const PackedBlock packed = block_.products().lay_out_packed(arena);
     block.attention.packed = packed.attention;
     block.feed_forward.packed = packed.feed_forward;
   }
@@ -106,7 +106,7 @@ void InferenceStage::lay_out_activations(Arena& arena) {
 }
 
 void InferenceStage::set_scratch(Arena& arena) {
-  std::size_t products = block_.product_scratch_bytes();
+  std::size_t products = block_.products().scratch_bytes().forward;
   if (head_.projection) products = std::max(products, head_.projection->scratch_bytes().forward);
   void* const memory = arena.take_bytes(products);
   void* const attention = arena.take_bytes(block_.attention_scratch_bytes());
@@ -116,7 +116,7 @@ void InferenceStage::set_scratch(Arena& arena) {
 }
 
 void InferenceStage::pack(tensor::Stream& stream) const {
-  for (const BlockWeights& block : blocks_) block_.pack(stream, block);
+  for (const BlockWeights& block : blocks_) block_.products().pack(stream, block);
   if (head_.projection)
     head_.projection->pack(stream, head_.weights.master.projection, head_.weights.packed);
 }

@@ -127,20 +127,21 @@ void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
   }
 }
 
+const SublayerCore& attention_of(const DecoderBlock& block) {
+  return block[Branch::attention].core();
+}
+
 tensor::ScratchBytes bytes_of_products(const Layers& layers) {
-  const tensor::ScratchBytes block = layers.block.product_scratch_bytes();
-  if (!layers.head) return block;
-  const tensor::ScratchBytes head = layers.head->product_scratch_bytes();
-  return {.forward = std::max(block.forward, head.forward),
-          .backward = std::max(block.backward, head.backward)};
+  const tensor::ScratchBytes block = layers.block.products().scratch_bytes();
+  return layers.head ? larger(block, layers.head->product_scratch_bytes()) : block;
 }
 
 /// Lays out the scratch memory of forwards and evaluate().
 void lay_out_forward_scratch(const Layers& layers, Arena& arena, Scratch& out) {
-  out.attention.forward = arena.take_bytes(layers.block.attention_scratch_bytes().forward);
+  const std::size_t attention = attention_of(layers.block).scratch_bytes().forward;
+  out.attention.forward = arena.take_bytes(attention);
   // Holds tables, over which evaluate() must not write.
-  if (discarded_by(layers.recompute.mode).core)
-    out.attention_again = arena.take_bytes(layers.block.attention_scratch_bytes().forward);
+  if (discarded_by(layers.recompute.mode).core) out.attention_again = arena.take_bytes(attention);
   out.products.forward = arena.take_bytes(bytes_of_products(layers).forward);
   if (layers.head) out.head = layers.head->lay_out_scratch(arena);
   out.block.forward = layers.block.lay_out_gathered(arena);
@@ -154,8 +155,8 @@ void lay_out_backward_scratch(std::span<const ChunkSpec> chunks, const Layers& l
                               Scratch& out) {
   std::size_t products = bytes_of_products(layers).backward;
   if (discarded_by(layers.recompute.mode).sums)
-    products = std::max(products, layers.block.product_scratch_bytes().forward);
-  out.attention.backward = arena.take_bytes(layers.block.attention_scratch_bytes().backward);
+    products = std::max(products, layers.block.products().scratch_bytes().forward);
+  out.attention.backward = arena.take_bytes(attention_of(layers.block).scratch_bytes().backward);
   out.products.backward = arena.take_bytes(products);
   layers.block.lay_out_backward_scratch(arena, out.block);
   out.again = RecomputedGroup(chunks, layers, out.block, arena);
@@ -165,12 +166,12 @@ void lay_out_backward_scratch(std::span<const ChunkSpec> chunks, const Layers& l
 
 void give_scratch(const Layers& layers, const Scratch& scratch) {
   if (!scratch.attention.forward) return;  // the arena only counts
-  layers.block.set_attention_scratch(scratch.attention);
-  layers.block.set_product_scratch(scratch.products);
+  attention_of(layers.block).set_scratch(scratch.attention);
+  layers.block.products().set_scratch(scratch.products);
   if (scratch.attention_again)
-    layers.recompute_block->set_attention_scratch({.forward = scratch.attention_again});
+    attention_of(*layers.recompute_block).set_scratch({.forward = scratch.attention_again});
   if (layers.recompute_block)
-    layers.recompute_block->set_product_scratch({.forward = scratch.products.backward});
+    layers.recompute_block->products().set_scratch({.forward = scratch.products.backward});
   if (layers.head) layers.head->set_product_scratch(scratch.products);
 }
 

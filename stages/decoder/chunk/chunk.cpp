@@ -96,7 +96,7 @@ void Chunk::name_parameters(const Parameters& parameters) {
 void Chunk::pack() const {
   const Layers& layers = *layers_.layers;
   for (const BlockWeights& block : layers_.blocks)
-    layers.block.pack(layers.streams->backward(), block);
+    layers.block.products().pack(layers.streams->backward(), block);
   if (layers_.spec.head) layers.head->pack(layers.streams->backward(), layers_.head);
 }
 
@@ -106,14 +106,16 @@ void Chunk::pack(int bucket, Pass pass) const {
   tensor::Stream& stream = is_forward ? layers.streams->forward() : layers.streams->backward();
   for (std::size_t i = 0; i < unit_of_block_.size(); ++i)
     if (unit_of_block_[i] == bucket)
-      layers.block.pack(stream, is_forward ? layers_.blocks[i] : layers_.backward_blocks[i]);
+      layers.block.products().pack(stream,
+                                   is_forward ? layers_.blocks[i] : layers_.backward_blocks[i]);
   if (unit_of_head_ == bucket)
     layers.head->pack(stream, is_forward ? layers_.head : layers_.backward_head);
 }
 
 void Chunk::add_packed_copies(std::vector<PackedCopy>& matrices) const {
   const Layers& layers = *layers_.layers;
-  for (const BlockWeights& block : layers_.blocks) layers.block.add_packed_copies(block, matrices);
+  for (const BlockWeights& block : layers_.blocks)
+    layers.block.products().add_packed_copies(block, matrices);
   if (layers_.spec.head) matrices.push_back(layers.head->packed_copy(layers_.head));
 }
 

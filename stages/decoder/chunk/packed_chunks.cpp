@@ -15,8 +15,9 @@ std::vector<PackedChunk::Matrices> lay_out_matrices(const StageSpec& spec,
   for (const ChunkSpec& chunk : spec.chunks) {
     PackedChunk::Matrices& matrices = all.emplace_back();
     for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer)
-      place(layout.bucket_of(layer),
-            [&](Arena& arena) { matrices.blocks.push_back(layers.block.lay_out_packed(arena)); });
+      place(layout.bucket_of(layer), [&](Arena& arena) {
+        matrices.blocks.push_back(layers.block.products().lay_out_packed(arena));
+      });
     if (chunk.head)
       place(layout.bucket_of_head(spec.model),
             [&](Arena& arena) { matrices.head = layers.head->lay_out_packed(arena); });

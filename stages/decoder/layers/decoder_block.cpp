@@ -6,17 +6,27 @@ namespace troupe::stages {
 
 using tensor::Tensor;
 
+namespace {
+
+tensor::LinearShape products_of(const LayerSpec& spec) {
+  const auto [rows, row_step] = spec.rows();
+  return {.rows = rows,
+          .dtype = spec.model.dtype,
+          .output_dtype = spec.model.dtype,
+          .row_step = row_step};
+}
+
+}  // namespace
+
 DecoderBlock::DecoderBlock(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
       has_documents_(spec.documents != Documents::joined),
       drops_(spec.model.hidden_dropout > 0),
-      sublayers_{Sublayer(spec, device, streams, make_attention_core(spec, device)),
-                 Sublayer(spec, device, streams, make_activation_core(spec, device))} {}
-
-PackedBlock DecoderBlock::lay_out_packed(Arena& arena) const {
-  return {.attention = sublayers_.attention.products().lay_out_packed(arena),
-          .feed_forward = sublayers_.feed_forward.products().lay_out_packed(arena)};
-}
+      products_(spec, device, products_of(spec)),
+      sublayers_{
+          Sublayer(spec, device, streams, products_.attention, make_attention_core(spec, device)),
+          Sublayer(spec, device, streams, products_.feed_forward,
+                   make_activation_core(spec, device))} {}
 
 GatheredTokens DecoderBlock::lay_out_gathered(Arena& arena) const {
   if (shape_.S == shape_.T) return {};
@@ -30,26 +40,6 @@ void DecoderBlock::lay_out_backward_scratch(Arena& arena, SublayerScratch& out) 
   out.dnorm = lay_out_input(arena);
   if (shape_.S != shape_.T) out.gathered_dnorm = arena.take(shape_.dtype, {shape_.T, shape_.C});
   if (drops_) out.dropped = lay_out_input(arena);
-}
-
-tensor::ScratchBytes DecoderBlock::product_scratch_bytes() const {
-  const auto attention = sublayers_.attention.products().scratch_bytes();
-  const auto feed_forward = sublayers_.feed_forward.products().scratch_bytes();
-  return {.forward = std::max(attention.forward, feed_forward.forward),
-          .backward = std::max(attention.backward, feed_forward.backward)};
-}
-
-void DecoderBlock::set_product_scratch(const tensor::Scratch& scratch) const {
-  sublayers_.attention.products().set_scratch(scratch);
-  sublayers_.feed_forward.products().set_scratch(scratch);
-}
-
-tensor::ScratchBytes DecoderBlock::attention_scratch_bytes() const {
-  return sublayers_.attention.core().scratch_bytes();
-}
-
-void DecoderBlock::set_attention_scratch(const tensor::Scratch& scratch) const {
-  sublayers_.attention.core().set_scratch(scratch);
 }
 
 Tensor DecoderBlock::lay_out_input(Arena& arena) const {
@@ -81,18 +71,6 @@ BlockDeferred DecoderBlock::lay_out_deferred(Arena& arena) const {
                          .feed_forward = sublayers_.feed_forward.lay_out_deferred(arena)};
   deferred.feed_forward.dx = lay_out_input(arena);
   return deferred;
-}
-
-void DecoderBlock::pack(tensor::Stream& stream, const BlockWeights& weights) const {
-  sublayers_.attention.products().pack(stream, weights.attention);
-  sublayers_.feed_forward.products().pack(stream, weights.feed_forward);
-}
-
-void DecoderBlock::add_packed_copies(const BlockWeights& weights,
-                                     std::vector<PackedCopy>& out) const {
-  for (const Branch branch : {Branch::attention, Branch::feed_forward})
-    for (const PackedCopy& matrix : sublayers_[branch].products().packed_copies(weights[branch]))
-      out.push_back(matrix);
 }
 
 }  // namespace troupe::stages

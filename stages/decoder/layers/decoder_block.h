@@ -10,19 +10,14 @@ namespace troupe::stages {
 class DecoderBlock {
  public:
   DecoderBlock(const LayerSpec& spec, tensor::Device& device, const Streams& streams);
+  DecoderBlock(const DecoderBlock&) = delete;  // its sublayers refer to its products
 
   const Sublayer& operator[](Branch branch) const { return sublayers_[branch]; }
 
-  PackedBlock lay_out_packed(Arena& arena) const;
+  const BlockProducts& products() const { return products_; }
   /// Memory of forwards and evaluations, and of backwards.
   GatheredTokens lay_out_gathered(Arena& arena) const;
   void lay_out_backward_scratch(Arena& arena, SublayerScratch& out) const;
-  /// Scratch memory of the products. All layers use one memory in turn.
-  tensor::ScratchBytes product_scratch_bytes() const;
-  void set_product_scratch(const tensor::Scratch& scratch) const;
-  /// Scratch memory of attention, which nothing else uses.
-  tensor::ScratchBytes attention_scratch_bytes() const;
-  void set_attention_scratch(const tensor::Scratch& scratch) const;
   /// Takes memory for the input of a layer that owns it.
   tensor::Tensor lay_out_input(Arena& arena) const;
   /// Takes memory for one of `parts` equal parts of an input, flat.
@@ -43,13 +38,11 @@ class DecoderBlock {
     sublayers_.feed_forward.use_tokens(tokens, of_layer.feed_forward);
   }
 
-  void pack(tensor::Stream& stream, const BlockWeights& weights) const;
-  void add_packed_copies(const BlockWeights& weights, std::vector<PackedCopy>& out) const;
-
  private:
   LayerShape shape_;
   bool has_documents_;
   bool drops_;  ///< whether there is hidden dropout in training
+  BlockProducts products_;
   BranchPair<Sublayer> sublayers_;
 };
 

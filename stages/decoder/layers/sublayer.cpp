@@ -8,14 +8,6 @@ using tensor::Tensor;
 
 namespace {
 
-tensor::LinearShape products_of(const LayerSpec& spec) {
-  const auto [rows, row_step] = spec.rows();
-  return {.rows = rows,
-          .dtype = spec.model.dtype,
-          .output_dtype = spec.model.dtype,
-          .row_step = row_step};
-}
-
 /// The gradient of `inner`.
 const Tensor& dinner(const SublayerActivations& kept, const SublayerDeferred& deferred) {
   return deferred.dinner ? deferred.dinner : kept.inner;
@@ -24,13 +16,13 @@ const Tensor& dinner(const SublayerActivations& kept, const SublayerDeferred& de
 }  // namespace
 
 Sublayer::Sublayer(const LayerSpec& spec, tensor::Device& device, const Streams& streams,
-                   std::unique_ptr<SublayerCore> core)
+                   const SublayerProducts& products, std::unique_ptr<SublayerCore> core)
     : shape_(spec),
       is_divided_(spec.parallel.size > 1),
       ops_(device.ops()),
       streams_(streams),
       core_(std::move(core)),
-      products_(spec, device, products_of(spec), core_->inner_width(), core_->hidden_width()) {}
+      products_(products) {}
 
 void Sublayer::lay_out(Arena& arena, const ActivationGroups& groups,
                        SublayerActivations& kept) const {
@@ -40,7 +32,7 @@ void Sublayer::lay_out(Arena& arena, const ActivationGroups& groups,
 }
 
 Tensor Sublayer::lay_out_inner(Arena& arena) const {
-  return arena.take(shape_.dtype, {shape_.T, core_->inner_width()});
+  return arena.take(shape_.dtype, {shape_.T, products_.inner});
 }
 
 SublayerDeferred Sublayer::lay_out_deferred(Arena& arena) const {

@@ -18,10 +18,10 @@ namespace troupe::stages {
 /// done.
 class Sublayer {
  public:
+  /// `products` outlives it.
   Sublayer(const LayerSpec& spec, tensor::Device& device, const Streams& streams,
-           std::unique_ptr<SublayerCore> core);
+           const SublayerProducts& products, std::unique_ptr<SublayerCore> core);
 
-  const SublayerProducts& products() const { return products_; }
   const SublayerCore& core() const { return *core_; }
   /// Takes memory for activations of these groups, but for x and inner (DecoderBlock).
   void lay_out(Arena& arena, const ActivationGroups& groups, SublayerActivations& kept) const;
@@ -84,7 +84,7 @@ class Sublayer {
   tensor::Ops& ops_;
   const Streams& streams_;
   std::unique_ptr<SublayerCore> core_;
-  SublayerProducts products_;
+  const SublayerProducts& products_;
 };
 
 }  // namespace troupe::stages

@@ -27,8 +27,6 @@ class AttentionCore final : public SublayerCore {
   AttentionCore(const LayerSpec& spec, tensor::Device& device)
       : shape_(spec), attention_(device.make_attention(attention_shape(spec, shape_))) {}
 
-  std::int64_t inner_width() const override { return shape_.Q; }
-  std::int64_t hidden_width() const override { return shape_.A; }
   void lay_out(Arena& arena, const ActivationGroups& groups,
                SublayerActivations& kept) const override {
     if (groups.inputs) kept.saved = arena.take(shape_.dtype, {attention_->saved_elements()});
@@ -70,8 +68,6 @@ class ActivationCore final : public SublayerCore {
   ActivationCore(const LayerSpec& spec, tensor::Device& device)
       : shape_(spec), traits_(traits_of(spec.model.kind)), ops_(device.ops()) {}
 
-  std::int64_t inner_width() const override { return shape_.H; }
-  std::int64_t hidden_width() const override { return shape_.F; }
   void lay_out(Arena& arena, const ActivationGroups& groups,
                SublayerActivations& kept) const override {
     if (groups.outputs) kept.hidden = arena.take(shape_.dtype, {shape_.T, shape_.F});

@@ -13,9 +13,6 @@ namespace troupe::stages {
 class SublayerCore {
  public:
   virtual ~SublayerCore() = default;
-  /// I and O, what a shard has of them.
-  virtual std::int64_t inner_width() const = 0;
-  virtual std::int64_t hidden_width() const = 0;
   /// Takes memory for what is kept of these groups, beyond `inner`.
   virtual void lay_out(Arena& arena, const ActivationGroups& groups,
                        SublayerActivations& kept) const = 0;

@@ -1,7 +1,5 @@
 #include "stages/decoder/layers/sublayer_products.h"
 
-#include <algorithm>
-
 namespace troupe::stages {
 namespace {
 
@@ -18,13 +16,14 @@ std::unique_ptr<ParallelLinear> linear(const LayerSpec& spec, tensor::Device& de
 }  // namespace
 
 SublayerProducts::SublayerProducts(const LayerSpec& spec, tensor::Device& device,
-                                   const tensor::LinearShape& like, std::int64_t inner,
-                                   std::int64_t hidden)
+                                   const tensor::LinearShape& like, std::int64_t inner_width,
+                                   std::int64_t hidden_width)
     : norm(spec.model, LayerShape(spec).S, spec.model.hidden_size, device),
       in(linear<tensor::ColumnParallelLinear>(spec, device, like, spec.model.hidden_size,
-                                              spec.parallel.size * inner)),
-      out(linear<tensor::RowParallelLinear>(spec, device, like, spec.parallel.size * hidden,
-                                            spec.model.hidden_size)) {}
+                                              spec.parallel.size * inner_width)),
+      out(linear<tensor::RowParallelLinear>(spec, device, like, spec.parallel.size * hidden_width,
+                                            spec.model.hidden_size)),
+      inner(inner_width) {}
 
 PackedSublayer SublayerProducts::lay_out_packed(Arena& arena) const {
   return {.in = arena.take_bytes(in->packed_bytes()), .out = arena.take_bytes(out->packed_bytes())};
@@ -41,14 +40,43 @@ std::array<PackedCopy, 2> SublayerProducts::packed_copies(const SublayerWeights&
 }
 
 tensor::ScratchBytes SublayerProducts::scratch_bytes() const {
-  const tensor::ScratchBytes first = in->scratch_bytes(), last = out->scratch_bytes();
-  return {.forward = std::max(first.forward, last.forward),
-          .backward = std::max(first.backward, last.backward)};
+  return larger(in->scratch_bytes(), out->scratch_bytes());
 }
 
 void SublayerProducts::set_scratch(const tensor::Scratch& scratch) const {
   in->set_scratch(scratch);
   out->set_scratch(scratch);
+}
+
+BlockProducts::BlockProducts(const LayerSpec& spec, tensor::Device& device,
+                             const tensor::LinearShape& like)
+    : BranchPair{SublayerProducts(spec, device, like, LayerShape(spec).Q, LayerShape(spec).A),
+                 SublayerProducts(spec, device, like, LayerShape(spec).H, LayerShape(spec).F)} {}
+
+PackedBlock BlockProducts::lay_out_packed(Arena& arena) const {
+  return {.attention = attention.lay_out_packed(arena),
+          .feed_forward = feed_forward.lay_out_packed(arena)};
+}
+
+void BlockProducts::pack(tensor::Stream& stream, const BlockWeights& weights) const {
+  attention.pack(stream, weights.attention);
+  feed_forward.pack(stream, weights.feed_forward);
+}
+
+void BlockProducts::add_packed_copies(const BlockWeights& weights,
+                                      std::vector<PackedCopy>& copies) const {
+  for (const Branch branch : {Branch::attention, Branch::feed_forward})
+    for (const PackedCopy& matrix : (*this)[branch].packed_copies(weights[branch]))
+      copies.push_back(matrix);
+}
+
+tensor::ScratchBytes BlockProducts::scratch_bytes() const {
+  return larger(attention.scratch_bytes(), feed_forward.scratch_bytes());
+}
+
+void BlockProducts::set_scratch(const tensor::Scratch& scratch) const {
+  attention.set_scratch(scratch);
+  feed_forward.set_scratch(scratch);
 }
 
 }  // namespace troupe::stages

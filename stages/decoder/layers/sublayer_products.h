@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 
@@ -17,10 +18,11 @@ struct SublayerProducts {
   Norm norm;
   std::unique_ptr<tensor::ColumnParallelLinear> in;
   std::unique_ptr<tensor::RowParallelLinear> out;
+  std::int64_t inner;  ///< I, what a shard has of it
 
-  /// `like` gives all but the sizes of both products; `inner` and `hidden` are a shard's widths.
+  /// `like` gives all but the sizes of both products; The widths are a shard's.
   SublayerProducts(const LayerSpec& spec, tensor::Device& device, const tensor::LinearShape& like,
-                   std::int64_t inner, std::int64_t hidden);
+                   std::int64_t inner_width, std::int64_t hidden_width);
 
   PackedSublayer lay_out_packed(Arena& arena) const;
   void pack(tensor::Stream& stream, const SublayerWeights& weights) const;
@@ -29,5 +31,21 @@ struct SublayerProducts {
   tensor::ScratchBytes scratch_bytes() const;
   void set_scratch(const tensor::Scratch& scratch) const;
 };
+
+/// The products of both sublayers of a layer.
+struct BlockProducts : BranchPair<SublayerProducts> {
+  BlockProducts(const LayerSpec& spec, tensor::Device& device, const tensor::LinearShape& like);
+
+  PackedBlock lay_out_packed(Arena& arena) const;
+  void pack(tensor::Stream& stream, const BlockWeights& weights) const;
+  void add_packed_copies(const BlockWeights& weights, std::vector<PackedCopy>& copies) const;
+  tensor::ScratchBytes scratch_bytes() const;
+  void set_scratch(const tensor::Scratch& scratch) const;
+};
+
+/// Scratch memory that serves both in turn.
+inline tensor::ScratchBytes larger(const tensor::ScratchBytes& a, const tensor::ScratchBytes& b) {
+  return {.forward = std::max(a.forward, b.forward), .backward = std::max(a.backward, b.backward)};
+}
 
 }  // namespace troupe::stages
