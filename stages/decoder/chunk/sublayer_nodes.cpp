@@ -22,28 +22,28 @@ struct Place {
   const Sublayer& layer() const {
     return (again ? *chunk->layers->recompute_block : chunk->layers->block)[branch];
   }
-  const SublayerWeights& weights() const { return chunk->blocks[block][branch]; }
-  const SublayerWeights& backward_weights() const { return chunk->backward_blocks[block][branch]; }
-  const SublayerWeights& forward_weights() const { return again ? backward_weights() : weights(); }
-  const SublayerActivations& kept(const NodeCall& call) const {
-    return call.slot.blocks[block][branch];
+  /// Of a forward, or of what is computed again.
+  SublayerCall forward(const NodeCall& call) const {
+    const auto& weights = again ? chunk->backward_blocks : chunk->blocks;
+    return {.weights = weights[block][branch],
+            .kept = call.slot.blocks[block][branch],
+            .out = chunk->output_of(call.slot, block, branch)};
   }
-  const SublayerDeferred& deferred(const NodeCall& call) const {
-    return call.deferred->blocks[block][branch];
-  }
-  const Tensor& y(const NodeCall& call) const { return chunk->output_of(call.slot, block, branch); }
-  const Tensor& dy(const NodeCall& call) const {
-    return chunk->output_gradient(call, block, branch);
+  SublayerCall backward(const NodeCall& call) const {
+    return {.weights = chunk->backward_blocks[block][branch],
+            .kept = call.slot.blocks[block][branch],
+            .out = chunk->output_gradient(call, block, branch),
+            .deferred = &call.deferred->blocks[block][branch]};
   }
   bool is_first() const { return block == 0 && branch == Branch::attention; }
   /// Where the gradient of its input goes.
   const Tensor& dx(const NodeCall& call) const {
-    if (branch == Branch::feed_forward) return deferred(call).dx;
+    if (branch == Branch::feed_forward) return call.deferred->blocks[block][branch].dx;
     return is_first() && chunk->reads_input() ? call.slot.input_gradient
                                               : chunk->gradient_of(call, block);
   }
   const SublayerParameters& gradients() const { return chunk->block_gradients[block][branch]; }
-  /// Whether dy() is the gradient of the chunk's output.
+  /// Whether a backward's `out` is the gradient of the chunk's output.
   bool reads_output_gradient() const {
     return !chunk->spec.head && branch == Branch::feed_forward && block + 1 == chunk->num_blocks();
   }
@@ -51,8 +51,8 @@ struct Place {
   void keep_input_part(const NodeCall& call) const {
     if (again || branch == Branch::feed_forward) return;
     if (const Tensor part = chunk->input_part(call.slot, block))
-      chunk->layers->ops->copy(chunk->layers->streams->forward(), chunk->slice_of(kept(call).x),
-                               part);
+      chunk->layers->ops->copy(chunk->layers->streams->forward(),
+                               chunk->slice_of(forward(call).kept.x), part);
   }
 };
 
@@ -61,29 +61,25 @@ void add_forward(NodeList& nodes, const Place& place, bool up_to_hidden) {
   nodes
       .forward([place](const NodeCall& call) {
         place.keep_input_part(call);
-        place.layer().forward_norm(place.forward_weights(), place.kept(call));
+        place.layer().forward_norm(place.forward(call));
       })
       .brief = true;
   nodes.set_module(module_of(place.branch), place.block);
   if (nodes.is_split())
     nodes.collective(
-        [place](const NodeCall& call) { return place.layer().gather_input(place.kept(call)); });
+        [place](const NodeCall& call) { return place.layer().gather_input(place.forward(call)); });
   if (up_to_hidden) {
-    nodes.forward([place](const NodeCall& call) {
-      place.layer().forward_hidden(place.forward_weights(), place.kept(call));
-    });
+    nodes.forward(
+        [place](const NodeCall& call) { place.layer().forward_hidden(place.forward(call)); });
     return;
   }
-  nodes.forward([place](const NodeCall& call) {
-    place.layer().forward(place.forward_weights(), place.kept(call), place.y(call));
-  });
+  nodes.forward([place](const NodeCall& call) { place.layer().forward(place.forward(call)); });
   if (!nodes.is_divided()) return;
-  nodes.collective([place](const NodeCall& call) {
-    return place.layer().reduce_output(place.kept(call), place.y(call));
-  });
+  nodes.collective(
+      [place](const NodeCall& call) { return place.layer().reduce_output(place.forward(call)); });
   nodes
       .forward([place](const NodeCall& call) {
-        place.layer().finish_output(place.forward_weights(), place.kept(call), place.y(call));
+        place.layer().finish_output(place.forward(call));
         if (place.branch == Branch::feed_forward) place.chunk->send_output(call, place.block + 1);
       })
       .brief = true;
@@ -99,7 +95,7 @@ void add_recomputation(NodeList& nodes, Place place) {
   nodes.set_again(true);
   nodes.set_module(module_of(place.branch), place.block);
   nodes.forward([place, discarded](const NodeCall& call) {
-    place.layer().recompute(discarded, place.backward_weights(), place.kept(call));
+    place.layer().recompute(discarded, place.forward(call));
   });
   nodes.set_again(false);
 }
@@ -109,29 +105,27 @@ void add_input_gradient(NodeList& nodes, const Place& place) {
   if (nodes.is_split()) {
     nodes
         .gather_gradient([place](const NodeCall& call) {
-          return place.layer().gather_gradient(place.dy(call), place.kept(call));
+          return place.layer().gather_gradient(place.backward(call));
         })
         .reads_output_gradient = reads;
     nodes.gather_input_again([place](const NodeCall& call) {
-      return place.layer().gather_input_again(place.kept(call));
+      return place.layer().gather_input_again(place.backward(call));
     });
   }
   nodes
-      .input_gradient([place](const NodeCall& call) {
-        place.layer().input_gradient(place.backward_weights(), place.dy(call), place.kept(call),
-                                     place.deferred(call));
-      })
+      .input_gradient(
+          [place](const NodeCall& call) { place.layer().input_gradient(place.backward(call)); })
       .reads_output_gradient = reads;
   if (nodes.is_divided())
-    nodes.reduce_gradient(
-        [place](const NodeCall& call) { return place.layer().reduce_gradient(place.kept(call)); });
+    nodes.reduce_gradient([place](const NodeCall& call) {
+      return place.layer().reduce_gradient(place.backward(call));
+    });
 }
 
 void add_weight_gradient(NodeList& nodes, const Place& place) {
   nodes
       .weight_gradient([place](const NodeCall& call) {
-        place.layer().weight_gradient(place.dy(call), place.kept(call), place.deferred(call),
-                                      place.gradients(), call.gradient);
+        place.layer().weight_gradient(place.backward(call), place.gradients(), call.gradient);
       })
       .reads_output_gradient = place.reads_output_gradient();
 }
@@ -139,8 +133,7 @@ void add_weight_gradient(NodeList& nodes, const Place& place) {
 void add_norm_input_gradient(NodeList& nodes, const Place& place) {
   Node& norm = nodes.input_gradient([place](const NodeCall& call) {
     const Tensor& dx = place.dx(call);
-    place.layer().norm_input_gradient(place.backward_weights(), place.dy(call), place.kept(call),
-                                      place.deferred(call), dx);
+    place.layer().norm_input_gradient(place.backward(call), dx);
     if (place.is_first()) place.chunk->send_input_gradient(call, dx);
   });
   norm.brief = true;
@@ -165,7 +158,7 @@ void add_gradients(NodeList& nodes, const Place& place) {
   of_norm();
   nodes
       .weight_gradient([place](const NodeCall& call) {
-        place.layer().norm_weight_gradient(place.deferred(call), place.gradients(), call.gradient);
+        place.layer().norm_weight_gradient(place.backward(call), place.gradients(), call.gradient);
       })
       .brief = true;
 }

@@ -6,15 +6,6 @@ namespace troupe::stages {
 
 using tensor::Tensor;
 
-namespace {
-
-/// The gradient of `inner`.
-const Tensor& dinner(const SublayerActivations& kept, const SublayerDeferred& deferred) {
-  return deferred.dinner ? deferred.dinner : kept.inner;
-}
-
-}  // namespace
-
 Sublayer::Sublayer(const LayerSpec& spec, tensor::Device& device, const Streams& streams,
                    const SublayerProducts& products, std::unique_ptr<SublayerCore> core)
     : shape_(spec),
@@ -36,9 +27,10 @@ Tensor Sublayer::lay_out_inner(Arena& arena) const {
 }
 
 SublayerDeferred Sublayer::lay_out_deferred(Arena& arena) const {
-  return {.dx = {},
-          .dinner = core_->lay_out_gradient(arena),
-          .dnorm = products_.norm.lay_out_gradients(arena)};
+  SublayerDeferred deferred;
+  core_->lay_out_deferred(arena, deferred);
+  deferred.dnorm = products_.norm.lay_out_gradients(arena);
+  return deferred;
 }
 
 void Sublayer::use_tokens(std::int64_t tokens, SublayerActivations& kept) const {
@@ -59,21 +51,21 @@ void Sublayer::use_tokens(std::int64_t tokens, SublayerDeferred& deferred) const
 
 // --- forward
 
-void Sublayer::forward_norm(const SublayerWeights& weights, const SublayerActivations& kept) const {
-  products_.norm.forward(streams_.forward(), weights.master.norm, kept.x, kept.norm,
-                         kept.statistics);
+void Sublayer::forward_norm(const SublayerCall& call) const {
+  products_.norm.forward(streams_.forward(), call.weights.master.norm, call.kept.x, call.kept.norm,
+                         call.kept.statistics);
 }
 
-std::unique_ptr<tensor::Work> Sublayer::gather_input(const SublayerActivations& kept) const {
-  return products_.in->gather_input(streams_.forward(), kept.norm, kept.scratch.forward.input);
+std::unique_ptr<tensor::Work> Sublayer::gather_input(const SublayerCall& call) const {
+  return products_.in->gather_input(streams_.forward(), call.kept.norm,
+                                    call.kept.scratch.forward.input);
 }
 
-void Sublayer::forward_hidden(const SublayerWeights& weights,
-                              const SublayerActivations& kept) const {
+void Sublayer::forward_hidden(const SublayerCall& call) const {
   tensor::Stream& stream = streams_.forward();
-  products_.in->product(stream, all_tokens(kept.norm, kept.scratch.forward.input),
-                        weights.packed.in, weights.master.in.bias, kept.inner);
-  core_->forward(stream, kept);
+  products_.in->product(stream, all_tokens(call.kept.norm, call.kept.scratch.forward.input),
+                        call.weights.packed.in, call.weights.master.in.bias, call.kept.inner);
+  core_->forward(stream, call);
 }
 
 /// Whether the last product adds the residual: nothing comes between the two.
@@ -81,105 +73,97 @@ bool Sublayer::fuses_residual(const HiddenDropout& dropout) const {
   return !is_divided_ && !dropout.drops();
 }
 
-void Sublayer::forward(const SublayerWeights& weights, const SublayerActivations& kept,
-                       const Tensor& y) const {
-  forward_hidden(weights, kept);
-  products_.out->product(streams_.forward(), kept.hidden, weights.packed.out,
-                         all_tokens(y, kept.scratch.forward.output),
-                         fuses_residual(kept.dropout) ? kept.x : Tensor{});
-  if (!is_divided_) finish_output(weights, kept, y);
+void Sublayer::forward(const SublayerCall& call) const {
+  forward_hidden(call);
+  products_.out->product(streams_.forward(), call.kept.hidden, call.weights.packed.out,
+                         all_tokens(call.out, call.kept.scratch.forward.output),
+                         fuses_residual(call.kept.dropout) ? call.kept.x : Tensor{});
+  if (!is_divided_) finish_output(call);
 }
 
-std::unique_ptr<tensor::Work> Sublayer::reduce_output(const SublayerActivations& kept,
-                                                      const Tensor& y) const {
-  return products_.out->reduce_output(streams_.forward(),
-                                      all_tokens(y, kept.scratch.forward.output), y);
+std::unique_ptr<tensor::Work> Sublayer::reduce_output(const SublayerCall& call) const {
+  return products_.out->reduce_output(
+      streams_.forward(), all_tokens(call.out, call.kept.scratch.forward.output), call.out);
 }
 
-void Sublayer::finish_output(const SublayerWeights& weights, const SublayerActivations& kept,
-                             const Tensor& y) const {
+void Sublayer::finish_output(const SublayerCall& call) const {
   tensor::Stream& stream = streams_.forward();
-  const HiddenDropout& dropout = kept.dropout;
+  const Tensor &x = call.kept.x, &y = call.out;
+  const HiddenDropout& dropout = call.kept.dropout;
   const bool adds_all = !dropout.drops() && !fuses_residual(dropout);
-  products_.out->add_bias_and_residual(stream, weights.master.out.bias,
-                                       adds_all ? kept.x : Tensor{}, y);
-  if (dropout.drops()) ops_.dropout(stream, dropout.dropout, dropout.tokens, y, y, kept.x);
+  products_.out->add_bias_and_residual(stream, call.weights.master.out.bias,
+                                       adds_all ? x : Tensor{}, y);
+  if (dropout.drops()) ops_.dropout(stream, dropout.dropout, dropout.tokens, y, y, x);
 }
 
-void Sublayer::recompute(const ActivationGroups& discarded, const SublayerWeights& weights,
-                         const SublayerActivations& kept) const {
-  if (discarded.outputs) forward_norm(weights, kept);
-  core_->recompute(streams_.forward(), discarded, kept);
+void Sublayer::recompute(const ActivationGroups& discarded, const SublayerCall& call) const {
+  if (discarded.outputs) forward_norm(call);
+  core_->recompute(streams_.forward(), discarded, call);
 }
 
 // --- input gradients
 
-const Tensor& Sublayer::before_dropout(const Tensor& dy, const SublayerActivations& kept) const {
-  return gradient_before(kept.dropout, ops_, streams_.backward(), dy, kept.scratch.dropped);
+const Tensor& Sublayer::before_dropout(const SublayerCall& call) const {
+  return gradient_before(call.kept.dropout, ops_, streams_.backward(), call.out,
+                         call.kept.scratch.dropped);
 }
 
 /// The gradient of what the last product gave: with sequence parallelism what gather_gradient() has
 /// gathered.
-const Tensor& Sublayer::output_gradient(const Tensor& dy, const SublayerActivations& kept) const {
-  const Tensor& gathered = kept.scratch.backward.output;
-  return gathered ? gathered : before_dropout(dy, kept);
+const Tensor& Sublayer::output_gradient(const SublayerCall& call) const {
+  const Tensor& gathered = call.kept.scratch.backward.output;
+  return gathered ? gathered : before_dropout(call);
 }
 
-std::unique_ptr<tensor::Work> Sublayer::gather_gradient(const Tensor& dy,
-                                                        const SublayerActivations& kept) const {
-  return products_.out->gather_output_gradient(streams_.backward(), before_dropout(dy, kept),
-                                               kept.scratch.backward.output);
+std::unique_ptr<tensor::Work> Sublayer::gather_gradient(const SublayerCall& call) const {
+  return products_.out->gather_output_gradient(streams_.backward(), before_dropout(call),
+                                               call.kept.scratch.backward.output);
 }
 
-void Sublayer::input_gradient(const SublayerWeights& weights, const Tensor& dy,
-                              const SublayerActivations& kept,
-                              const SublayerDeferred& deferred) const {
+void Sublayer::input_gradient(const SublayerCall& call) const {
   tensor::Stream& stream = streams_.backward();
-  const SublayerScratch& scratch = kept.scratch;
-  const Tensor dhidden{scratch.dhidden.data, kept.hidden.dtype, kept.hidden.shape};
-  products_.out->input_gradient(stream, output_gradient(dy, kept), weights.packed.out, dhidden);
-  core_->backward(stream, kept, dhidden, dinner(kept, deferred));
-  products_.in->input_gradient(stream, dinner(kept, deferred), weights.packed.in,
+  const SublayerScratch& scratch = call.kept.scratch;
+  const Tensor& hidden = call.kept.hidden;
+  const Tensor dhidden{scratch.dhidden.data, hidden.dtype, hidden.shape};
+  products_.out->input_gradient(stream, output_gradient(call), call.weights.packed.out, dhidden);
+  core_->backward(stream, call, dhidden);
+  products_.in->input_gradient(stream, call.dinner(), call.weights.packed.in,
                                all_tokens(scratch.dnorm, scratch.gathered_dnorm));
 }
 
-std::unique_ptr<tensor::Work> Sublayer::reduce_gradient(const SublayerActivations& kept) const {
-  const SublayerScratch& scratch = kept.scratch;
+std::unique_ptr<tensor::Work> Sublayer::reduce_gradient(const SublayerCall& call) const {
+  const SublayerScratch& scratch = call.kept.scratch;
   return products_.in->reduce_input_gradient(
       streams_.backward(), all_tokens(scratch.dnorm, scratch.gathered_dnorm), scratch.dnorm);
 }
 
-void Sublayer::norm_input_gradient(const SublayerWeights& weights, const Tensor& dy,
-                                   const SublayerActivations& kept,
-                                   const SublayerDeferred& deferred, const Tensor& dx) const {
-  products_.norm.backward(streams_.backward(), weights.master.norm, kept.scratch.dnorm, kept.x,
-                          kept.statistics, dy, dx, deferred.dnorm);
+void Sublayer::norm_input_gradient(const SublayerCall& call, const Tensor& dx) const {
+  products_.norm.backward(streams_.backward(), call.weights.master.norm, call.kept.scratch.dnorm,
+                          call.kept.x, call.kept.statistics, call.out, dx, call.deferred->dnorm);
 }
 
 // --- weight gradients
 
-std::unique_ptr<tensor::Work> Sublayer::gather_input_again(const SublayerActivations& kept) const {
-  return products_.in->gather_input_again(streams_.backward(), kept.norm,
-                                          kept.scratch.backward.input);
+std::unique_ptr<tensor::Work> Sublayer::gather_input_again(const SublayerCall& call) const {
+  return products_.in->gather_input_again(streams_.backward(), call.kept.norm,
+                                          call.kept.scratch.backward.input);
 }
 
-void Sublayer::weight_gradient(const Tensor& dy, const SublayerActivations& kept,
-                               const SublayerDeferred& deferred,
-                               const SublayerParameters& gradients, tensor::Gradient which) const {
+void Sublayer::weight_gradient(const SublayerCall& call, const SublayerParameters& gradients,
+                               tensor::Gradient which) const {
   tensor::Stream& stream = streams_.backward();
-  products_.out->weight_gradient(stream, output_gradient(dy, kept), kept.hidden,
+  products_.out->weight_gradient(stream, output_gradient(call), call.kept.hidden,
                                  gradients.out.weight, which);
   if (gradients.out.bias)
-    products_.out->bias_gradient(stream, before_dropout(dy, kept), gradients.out.bias, which);
-  products_.in->weight_gradient(stream, dinner(kept, deferred),
-                                all_tokens(kept.norm, kept.scratch.backward.input),
+    products_.out->bias_gradient(stream, before_dropout(call), gradients.out.bias, which);
+  products_.in->weight_gradient(stream, call.dinner(),
+                                all_tokens(call.kept.norm, call.kept.scratch.backward.input),
                                 gradients.in.weight, gradients.in.bias, which);
 }
 
-void Sublayer::norm_weight_gradient(const SublayerDeferred& deferred,
-                                    const SublayerParameters& gradients,
+void Sublayer::norm_weight_gradient(const SublayerCall& call, const SublayerParameters& gradients,
                                     tensor::Gradient which) const {
-  products_.norm.give_gradients(streams_.backward(), deferred.dnorm, gradients.norm, which);
+  products_.norm.give_gradients(streams_.backward(), call.deferred->dnorm, gradients.norm, which);
 }
 
 }  // namespace troupe::stages

@@ -32,52 +32,41 @@ class Sublayer {
   void use_tokens(std::int64_t tokens, SublayerActivations& kept) const;
   void use_tokens(std::int64_t tokens, SublayerDeferred& deferred) const;
 
-  // The nodes of a forward. y: [S, C] act; may be the memory of kept.x if no backward reads that.
-  void forward_norm(const SublayerWeights& weights, const SublayerActivations& kept) const;
-  std::unique_ptr<tensor::Work> gather_input(const SublayerActivations& kept) const;
+  // The nodes of a forward.
+  void forward_norm(const SublayerCall& call) const;
+  std::unique_ptr<tensor::Work> gather_input(const SublayerCall& call) const;
   /// The part of forward() that fills what is kept.
-  void forward_hidden(const SublayerWeights& weights, const SublayerActivations& kept) const;
-  void forward(const SublayerWeights& weights, const SublayerActivations& kept,
-               const tensor::Tensor& y) const;
+  void forward_hidden(const SublayerCall& call) const;
+  void forward(const SublayerCall& call) const;
   /// Sums what the last product left in y.
-  std::unique_ptr<tensor::Work> reduce_output(const SublayerActivations& kept,
-                                              const tensor::Tensor& y) const;
+  std::unique_ptr<tensor::Work> reduce_output(const SublayerCall& call) const;
   /// Adds the bias to a sum of several shards, drops it and adds the residual. A single shard needs
   /// no call.
-  void finish_output(const SublayerWeights& weights, const SublayerActivations& kept,
-                     const tensor::Tensor& y) const;
+  void finish_output(const SublayerCall& call) const;
 
   /// What a backward computes again of a forward, from the rest of what that kept, with its bits:
   /// the core or the outputs, not the sums.
-  void recompute(const ActivationGroups& discarded, const SublayerWeights& weights,
-                 const SublayerActivations& kept) const;
+  void recompute(const ActivationGroups& discarded, const SublayerCall& call) const;
 
   // The input gradients lead from dy to dx; both are [S, C] act.
-  std::unique_ptr<tensor::Work> gather_gradient(const tensor::Tensor& dy,
-                                                const SublayerActivations& kept) const;
-  void input_gradient(const SublayerWeights& weights, const tensor::Tensor& dy,
-                      const SublayerActivations& kept, const SublayerDeferred& deferred) const;
+  std::unique_ptr<tensor::Work> gather_gradient(const SublayerCall& call) const;
+  void input_gradient(const SublayerCall& call) const;
   /// Completes the gradient of the norm.
-  std::unique_ptr<tensor::Work> reduce_gradient(const SublayerActivations& kept) const;
-  void norm_input_gradient(const SublayerWeights& weights, const tensor::Tensor& dy,
-                           const SublayerActivations& kept, const SublayerDeferred& deferred,
-                           const tensor::Tensor& dx) const;
+  std::unique_ptr<tensor::Work> reduce_gradient(const SublayerCall& call) const;
+  void norm_input_gradient(const SublayerCall& call, const tensor::Tensor& dx) const;
 
   // The weight gradients write the first gradient of a step and add the later ones. They use what
   // the input gradients prepared with the same dy.
-  std::unique_ptr<tensor::Work> gather_input_again(const SublayerActivations& kept) const;
-  void weight_gradient(const tensor::Tensor& dy, const SublayerActivations& kept,
-                       const SublayerDeferred& deferred, const SublayerParameters& gradients,
+  std::unique_ptr<tensor::Work> gather_input_again(const SublayerCall& call) const;
+  void weight_gradient(const SublayerCall& call, const SublayerParameters& gradients,
                        tensor::Gradient which) const;
-  void norm_weight_gradient(const SublayerDeferred& deferred, const SublayerParameters& gradients,
+  void norm_weight_gradient(const SublayerCall& call, const SublayerParameters& gradients,
                             tensor::Gradient which) const;
 
  private:
   bool fuses_residual(const HiddenDropout& dropout) const;
-  const tensor::Tensor& before_dropout(const tensor::Tensor& dy,
-                                       const SublayerActivations& kept) const;
-  const tensor::Tensor& output_gradient(const tensor::Tensor& dy,
-                                        const SublayerActivations& kept) const;
+  const tensor::Tensor& before_dropout(const SublayerCall& call) const;
+  const tensor::Tensor& output_gradient(const SublayerCall& call) const;
 
   LayerShape shape_;
   bool is_divided_;  ///< among several shards

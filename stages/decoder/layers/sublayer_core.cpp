@@ -34,23 +34,26 @@ class AttentionCore final : public SublayerCore {
     kept.lse = arena.take(DType::f32, {shape_.T * shape_.heads});
     kept.hidden = arena.take(shape_.dtype, {shape_.T, shape_.A});
   }
-  Tensor lay_out_gradient(Arena& arena) const override {
-    return arena.take(shape_.dtype, {shape_.T, shape_.Q});
+  void lay_out_deferred(Arena& arena, SublayerDeferred& deferred) const override {
+    deferred.dinner = arena.take(shape_.dtype, {shape_.T, shape_.Q});
   }
   void use_tokens(std::int64_t tokens, SublayerActivations& kept) const override {
     use_rows(kept.lse, tokens * shape_.heads);
   }
-  void forward(tensor::Stream& stream, const SublayerActivations& kept) const override {
+  void forward(tensor::Stream& stream, const SublayerCall& call) const override {
+    const SublayerActivations& kept = call.kept;
     attention_->forward(stream, kept.inner, kept.saved, kept.lse, kept.hidden, kept.attention);
   }
   void recompute(tensor::Stream& stream, const ActivationGroups& discarded,
-                 const SublayerActivations& kept) const override {
+                 const SublayerCall& call) const override {
+    const SublayerActivations& kept = call.kept;
     if (discarded.core)
       attention_->recompute(stream, kept.saved, kept.lse, kept.hidden, kept.attention);
   }
-  void backward(tensor::Stream& stream, const SublayerActivations& kept, const Tensor& dhidden,
-                const Tensor& dinner) const override {
-    attention_->backward(stream, kept.saved, kept.lse, kept.hidden, dhidden, dinner,
+  void backward(tensor::Stream& stream, const SublayerCall& call,
+                const Tensor& dhidden) const override {
+    const SublayerActivations& kept = call.kept;
+    attention_->backward(stream, kept.saved, kept.lse, kept.hidden, dhidden, call.dinner(),
                          kept.attention);
   }
   tensor::ScratchBytes scratch_bytes() const override { return attention_->scratch_bytes(); }
@@ -72,18 +75,16 @@ class ActivationCore final : public SublayerCore {
                SublayerActivations& kept) const override {
     if (groups.outputs) kept.hidden = arena.take(shape_.dtype, {shape_.T, shape_.F});
   }
-  Tensor lay_out_gradient(Arena&) const override { return {}; }
-  void use_tokens(std::int64_t, SublayerActivations&) const override {}
-  void forward(tensor::Stream& stream, const SublayerActivations& kept) const override {
-    (ops_.*traits_.activation)(stream, kept.inner, kept.hidden);
+  void forward(tensor::Stream& stream, const SublayerCall& call) const override {
+    (ops_.*traits_.activation)(stream, call.kept.inner, call.kept.hidden);
   }
   void recompute(tensor::Stream& stream, const ActivationGroups& discarded,
-                 const SublayerActivations& kept) const override {
-    if (discarded.outputs) forward(stream, kept);
+                 const SublayerCall& call) const override {
+    if (discarded.outputs) forward(stream, call);
   }
-  void backward(tensor::Stream& stream, const SublayerActivations& kept, const Tensor& dhidden,
-                const Tensor& dinner) const override {
-    (ops_.*traits_.activation_gradient)(stream, kept.inner, dhidden, dinner);
+  void backward(tensor::Stream& stream, const SublayerCall& call,
+                const Tensor& dhidden) const override {
+    (ops_.*traits_.activation_gradient)(stream, call.kept.inner, dhidden, call.dinner());
   }
 
  private:

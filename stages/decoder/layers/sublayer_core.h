@@ -16,17 +16,18 @@ class SublayerCore {
   /// Takes memory for what is kept of these groups, beyond `inner`.
   virtual void lay_out(Arena& arena, const ActivationGroups& groups,
                        SublayerActivations& kept) const = 0;
-  /// Memory for the gradient of `inner`; empty if it replaces `inner`.
-  virtual tensor::Tensor lay_out_gradient(Arena& arena) const = 0;
+  /// Takes memory for what I keeps of it for W: the gradient of `inner`, unless it replaces
+  /// `inner`.
+  virtual void lay_out_deferred(Arena&, SublayerDeferred&) const {}
   /// Lets what was laid out be of fewer tokens.
-  virtual void use_tokens(std::int64_t tokens, SublayerActivations& kept) const = 0;
-  virtual void forward(tensor::Stream& stream, const SublayerActivations& kept) const = 0;
+  virtual void use_tokens(std::int64_t, SublayerActivations&) const {}
+  virtual void forward(tensor::Stream& stream, const SublayerCall& call) const = 0;
   /// Fills what was discarded of these groups again, in the place of a forward.
   virtual void recompute(tensor::Stream& stream, const ActivationGroups& discarded,
-                         const SublayerActivations& kept) const = 0;
-  /// dinner [T, I] from dhidden [T, O].
-  virtual void backward(tensor::Stream& stream, const SublayerActivations& kept,
-                        const tensor::Tensor& dhidden, const tensor::Tensor& dinner) const = 0;
+                         const SublayerCall& call) const = 0;
+  /// call.dinner() [T, I] from dhidden [T, O].
+  virtual void backward(tensor::Stream& stream, const SublayerCall& call,
+                        const tensor::Tensor& dhidden) const = 0;
   /// Scratch memory, which nothing else uses.
   virtual tensor::ScratchBytes scratch_bytes() const { return {}; }
   virtual void set_scratch(const tensor::Scratch&) const {}

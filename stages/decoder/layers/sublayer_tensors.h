@@ -87,6 +87,19 @@ struct SublayerDeferred {
   NormParameters dnorm;   //              this microbatch's gradients
 };
 
+/// A sublayer of one microbatch in one pass: what the functions of Sublayer compute with.
+struct SublayerCall {
+  const SublayerWeights& weights;  ///< as the pass reads them
+  const SublayerActivations& kept;
+  /// [S, C] act: y of a forward, which may be the memory of kept.x if no backward reads that, or dy
+  /// of a backward.
+  const tensor::Tensor& out;
+  const SublayerDeferred* deferred = nullptr;  ///< of a backward
+
+  /// The gradient of kept.inner.
+  const tensor::Tensor& dinner() const { return deferred->dinner ? deferred->dinner : kept.inner; }
+};
+
 using BlockParameters = BranchPair<SublayerParameters>;
 using BlockWeights = BranchPair<SublayerWeights>;
 using PackedBlock = BranchPair<PackedSublayer>;
