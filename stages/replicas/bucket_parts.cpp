@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <utility>
 
 #include "stages/replicas/bucket_reduction.h"
@@ -77,20 +76,13 @@ void BucketReduction::all_reduce(UnderWay& now, const GradientGroup& group,
 void BucketReduction::begin(UnderWay& now, CollectiveReport* report, const Tensor& x) {
   now.report = report;
   now.began_s = now_s();
-  ++report->count;
-  report->bytes += static_cast<std::int64_t>(x.num_bytes());
+  report->add(x);
 }
 
 void BucketReduction::end_part(UnderWay& now) {
   now.work->wait(*stream_);
-  if (CollectiveReport* const report = std::exchange(now.report, nullptr)) {
-    const CollectiveSpan span{.of = report,
-                              .bucket = static_cast<int>(now.what.bucket),
-                              .begin_s = now.began_s,
-                              .end_s = std::max(now.began_s, now.work->finished_s())};
-    report->time_s += span.end_s - span.begin_s;
-    log_.add_span(span);
-  }
+  if (CollectiveReport* const report = std::exchange(now.report, nullptr))
+    log_.add_span(*report, static_cast<int>(now.what.bucket), now.began_s, *now.work);
   if (now.part() == Part::replicas) {
     const SharedBucket& bucket = bucket_of(now);
     if (wire_.data())

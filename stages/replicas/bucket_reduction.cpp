@@ -104,11 +104,7 @@ BucketReduction::BucketReduction(const DataParallelSpec& spec, Stage& stage, Gra
 
 BucketReduction::~BucketReduction() {
   for (UnderWay& left : under_way_) left = {};
-  try {
-    stream_->synchronize();  // out of the gradients
-  } catch (const Error&) {
-    // The device has failed, and runs nothing more.
-  }
+  leave(*stream_);
 }
 
 void BucketReduction::begin_step() {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 
 #include "stages/stage/buckets.h"
 #include "stages/stage/stage.h"
@@ -83,10 +84,11 @@ struct CollectiveReport {
   double time_s = 0;       ///< from each one's call to its end, added up
   double exposed_s = 0;    ///< the part of it that the caller stood still for them
 
-  void clear() {
-    count = 0;
-    bytes = 0;
-    time_s = exposed_s = 0;
+  void clear() { *this = {.group = std::move(group), .operation = operation}; }
+  /// Counts one more, which moves x.
+  void add(const tensor::Tensor& x) {
+    ++count;
+    bytes += static_cast<std::int64_t>(x.num_bytes());
   }
 };
 

@@ -1,57 +1,75 @@
-#include "stages/replicas/gathered_weights.h"
-
 #include <algorithm>
+#include <vector>
 
-#include "tensor/error.h"
+#include "stages/replicas/weight_exchange.h"
 
 namespace troupe::stages {
+namespace {
 
-GatheredWeights::GatheredWeights(Stage& stage, std::span<const SharedBucket> buckets,
-                                 const GradientGroup& replicas, bool overlaps,
-                                 tensor::Device& device, CollectiveLog& log)
-    : stage_(stage),
-      buckets_(buckets),
-      replicas_(*replicas.group),
-      overlaps_(overlaps),
-      stream_(device.make_stream()),
-      report_(log.add(replicas.name, "all-gather")) {
-  under_way_.reserve(buckets.size());
-}
-
-GatheredWeights::~GatheredWeights() {
-  under_way_.clear();
-  try {
-    stream_->synchronize();  // out of the weights
-  } catch (const Error&) {
-    // The device has failed, and runs nothing more.
+class GatheredWeights final : public WeightExchange {
+ public:
+  GatheredWeights(const DataParallelSpec& spec, Stage& stage, std::span<const SharedBucket> buckets,
+                  const GradientGroup& replicas, tensor::Device& device, CollectiveLog& log)
+      : stage_(stage),
+        buckets_(buckets),
+        replicas_(*replicas.group),
+        overlaps_(spec.overlaps_gather),
+        stream_(device.make_stream()),
+        report_(log.add(replicas.name, "all-gather")) {
+    under_way_.reserve(buckets.size());
   }
-}
-
-/// Gathers each bucket's weights into their places. Padding has the same zeros everywhere.
-void GatheredWeights::share() {
-  report_.clear();
-  for (const SharedBucket& bucket : buckets_) {
-    if (bucket.memory.is_head_use) continue;
-    const tensor::Tensor& whole = bucket.memory.forward_weights;
-    under_way_.push_back(
-        {.work = replicas_.all_gather(*stream_, bucket.memory.kept_weights, whole, bucket.counts),
-         .began_s = now_s()});
-    ++report_.count;
-    report_.bytes += static_cast<std::int64_t>(whole.num_bytes());
+  ~GatheredWeights() override {
+    under_way_.clear();
+    leave(*stream_);
   }
-  if (!overlaps_) complete();
-}
 
-void GatheredWeights::complete() {
-  if (under_way_.empty()) return;
-  for (const Gather& gather : under_way_) {
-    const double begin_s = now_s();
-    gather.work->wait();
-    report_.exposed_s += now_s() - begin_s;
-    report_.time_s += std::max(0.0, gather.work->finished_s() - gather.began_s);
+  /// Gathers each bucket's weights into their places. Padding has the same zeros everywhere.
+  void share() override {
+    report_.clear();
+    for (const SharedBucket& bucket : buckets_) {
+      if (bucket.memory.is_head_use) continue;
+      const tensor::Tensor& whole = bucket.memory.forward_weights;
+      under_way_.push_back(
+          {.work = replicas_.all_gather(*stream_, bucket.memory.kept_weights, whole, bucket.counts),
+           .began_s = now_s()});
+      report_.add(whole);
+    }
+    if (!overlaps_) complete();
   }
-  under_way_.clear();
-  stage_.weights_changed();
+
+  void complete() override {
+    if (under_way_.empty()) return;
+    for (const Gather& gather : under_way_) {
+      const double begin_s = now_s();
+      gather.work->wait();
+      report_.exposed_s += now_s() - begin_s;
+      report_.time_s += std::max(0.0, gather.work->finished_s() - gather.began_s);
+    }
+    under_way_.clear();
+    stage_.weights_changed();
+  }
+
+ private:
+  Stage& stage_;
+  const std::span<const SharedBucket> buckets_;
+  tensor::ProcessGroup& replicas_;
+  const bool overlaps_;
+  const std::unique_ptr<tensor::Stream> stream_;
+  CollectiveReport& report_;
+  struct Gather {
+    std::unique_ptr<tensor::Work> work;
+    double began_s = 0;
+  };
+  std::vector<Gather> under_way_;  // by bucket, while weights are not whole
+};
+
+}  // namespace
+
+std::unique_ptr<WeightExchange> make_gathered_weights(const DataParallelSpec& spec, Stage& stage,
+                                                      std::span<const SharedBucket> buckets,
+                                                      const GradientGroups& groups,
+                                                      tensor::Device& device, CollectiveLog& log) {
+  return std::make_unique<GatheredWeights>(spec, stage, buckets, groups.replicas, device, log);
 }
 
 }  // namespace troupe::stages

@@ -1,10 +1,75 @@
-#include "stages/replicas/unit_weights.h"
-
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <vector>
 
+#include "stages/replicas/weight_exchange.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
+namespace {
+
+class UnitWeights final : public WeightExchange {
+ public:
+  UnitWeights(const DataParallelSpec& spec, Stage& stage, std::span<const SharedBucket> buckets,
+              const GradientGroups& groups, tensor::Device& device, CollectiveLog& log);
+  ~UnitWeights() override {
+    for (Lane& lane : lanes_) {
+      lane.slots.clear();
+      leave(*lane.stream);
+    }
+  }
+
+  void begin_step() override { report_.clear(); }
+  void expect(const UnitOrder& order) override;
+  void share() override { is_stale_ = true; }
+  void progress() override;
+  const tensor::Work* awaited(Pass pass, const NodeEffects& node) override;
+  double open(Pass pass, const NodeEffects& node) override;
+
+ private:
+  static constexpr std::ptrdiff_t kNotUsed = -1;
+  /// What a slot has.
+  struct Slot {
+    int bucket = -1;  ///< -1: nothing that can be read
+    /// Place in the order of the latest use for which the bucket is, or is being, gathered.
+    std::ptrdiff_t last_use = kNotUsed;
+    std::unique_ptr<tensor::Work> gather;  ///< until it is done and its time was taken
+    bool is_packed = false;                ///< whether a node has waited for it
+    double began_s = 0;
+    std::unique_ptr<tensor::Event> released;  ///< reached when the nodes that read it have run
+  };
+  /// The slots of one pass.
+  struct Lane {
+    tensor::ProcessGroup* group = nullptr;
+    Pass pass = Pass::forward;
+    std::unique_ptr<tensor::Stream> stream;
+    std::vector<Slot> slots;
+    std::span<const int> order;
+    /// Places in the order: of the buckets that the node called last reads, and of the next bucket
+    /// to be gathered.
+    std::size_t first_read = 0, end_read = 0, gathered = 0;
+  };
+
+  /// The lane whose slots a pass reads, and whether the pass is the one that fills them.
+  Lane& lane_of(Pass pass) { return lanes_[fills(pass) && pass != Pass::forward ? 1 : 0]; }
+  bool fills(Pass pass) const { return reshards_ || pass == Pass::forward; }
+  Slot& slot_of(Lane& lane, int bucket);
+  const tensor::Tensor& whole_of(const Lane& lane, int bucket) const;
+  void advance(Lane& lane, std::span<const int> reads);
+  void gather_ahead(Lane& lane);
+  void gather(Lane& lane, Slot& slot, int bucket);
+  void take_time(Slot& slot);
+
+  Stage& stage_;
+  const std::span<const SharedBucket> buckets_;
+  const bool reshards_;
+  const std::size_t ahead_;  // buckets
+  CollectiveLog& log_;
+  CollectiveReport& report_;
+  std::array<Lane, 2> lanes_;  // of forwards and evaluations, and of backwards
+  bool is_stale_ = true;       // whether weights have changed since slots were filled
+};
 
 UnitWeights::UnitWeights(const DataParallelSpec& spec, Stage& stage,
                          std::span<const SharedBucket> buckets, const GradientGroups& groups,
@@ -28,17 +93,6 @@ UnitWeights::UnitWeights(const DataParallelSpec& spec, Stage& stage,
     reserve(lanes_[1], bucket.memory.backward_slot);
   }
   for (Lane& lane : lanes_) lane.stream = device.make_stream();
-}
-
-UnitWeights::~UnitWeights() {
-  for (Lane& lane : lanes_) {
-    lane.slots.clear();
-    try {
-      lane.stream->synchronize();  // out of the weights
-    } catch (const Error&) {
-      // The device has failed, and runs nothing more.
-    }
-  }
 }
 
 UnitWeights::Slot& UnitWeights::slot_of(Lane& lane, int bucket) {
@@ -115,19 +169,13 @@ void UnitWeights::gather(Lane& lane, Slot& slot, int bucket) {
   slot.released->wait(*lane.stream);
   slot.gather =
       lane.group->all_gather(*lane.stream, shared.memory.kept_weights, whole, shared.counts);
-  ++report_.count;
-  report_.bytes += static_cast<std::int64_t>(whole.num_bytes());
+  report_.add(whole);
 }
 
 /// Adds the time of a gather that is done.
 void UnitWeights::take_time(Slot& slot) {
   if (!slot.gather || !slot.is_packed || !slot.gather->done()) return;
-  const CollectiveSpan span{.of = &report_,
-                            .bucket = slot.bucket,
-                            .begin_s = slot.began_s,
-                            .end_s = std::max(slot.began_s, slot.gather->finished_s())};
-  report_.time_s += span.end_s - span.begin_s;
-  log_.add_span(span);
+  log_.add_span(report_, slot.bucket, slot.began_s, *slot.gather);
   slot.gather.reset();
 }
 
@@ -159,6 +207,15 @@ double UnitWeights::open(Pass pass, const NodeEffects& node) {
   }
   report_.exposed_s += waited_s;
   return waited_s;
+}
+
+}  // namespace
+
+std::unique_ptr<WeightExchange> make_unit_weights(const DataParallelSpec& spec, Stage& stage,
+                                                  std::span<const SharedBucket> buckets,
+                                                  const GradientGroups& groups,
+                                                  tensor::Device& device, CollectiveLog& log) {
+  return std::make_unique<UnitWeights>(spec, stage, buckets, groups, device, log);
 }
 
 }  // namespace troupe::stages

@@ -10,6 +10,7 @@
 #include "stages/stage/parameter.h"
 #include "stages/stage/passes.h"
 #include "tensor/device.h"
+#include "tensor/error.h"
 #include "tensor/ops.h"
 #include "tensor/process_group.h"
 #include "tensor/region.h"
@@ -191,6 +192,15 @@ inline void Stage::end_backward() {
   for (const Sharers sharers : {Sharers::all, Sharers::kv_head})
     if (const auto work = sum_over_shards(stream, all, sharers)) work->wait(stream);
   synchronize();
+}
+
+/// Blocks until a stream, or several, have run everything, before memory that their ops use is
+/// given back.
+template <typename StreamOrStreams>
+void leave(StreamOrStreams& streams) try {
+  streams.synchronize();
+} catch (const Error&) {
+  // The device has failed, and runs nothing more.
 }
 
 }  // namespace troupe::stages

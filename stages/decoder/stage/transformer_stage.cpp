@@ -75,13 +75,7 @@ std::size_t activation_bytes(const StageSpec& spec, const Layers& layers) {
 class TransformerStage final : public Stage {
  public:
   TransformerStage(const StageSpec& spec, Device& device);
-  ~TransformerStage() override {
-    try {
-      streams_.synchronize();  // out of its memory
-    } catch (const Error&) {
-      // The device has failed, and runs nothing more.
-    }
-  }
+  ~TransformerStage() override { leave(streams_); }
 
   int num_chunks() const override { return static_cast<int>(chunks_.size()); }
   StageMemory allocated() const override;
