@@ -45,6 +45,10 @@ tensor::Buffer wire_memory(const DataParallelSpec& spec, std::span<const SharedB
   return device.allocate(static_cast<std::size_t>(bytes), tensor::MemoryKind::device);
 }
 
+bool has_slices(const Stage& stage) {
+  return !stage.buckets().empty();
+}
+
 /// The buckets that have gradients of their own.
 std::vector<SharedBucket> with_gradients(std::vector<SharedBucket> buckets) {
   std::erase_if(buckets, [](const SharedBucket& bucket) { return !bucket.memory.gradient; });
@@ -53,20 +57,25 @@ std::vector<SharedBucket> with_gradients(std::vector<SharedBucket> buckets) {
 
 }  // namespace
 
-BucketReduction::BucketReduction(const DataParallelSpec& spec, Stage& stage, GradientGroups groups,
-                                 tensor::Device& device, CollectiveLog& log)
+BucketReduction::BucketReduction(const DataParallelSpec& spec, Stage& stage,
+                                 const GradientGroups& groups, tensor::Device& device,
+                                 CollectiveLog& log)
     : spec_(spec),
       stage_(stage),
-      groups_(std::move(groups)),
+      log_(log),
+      tied_(groups.tied, "all-reduce", log),
+      mirror_(groups.mirror, "all-reduce", log),
+      replicas_(groups.replicas, has_slices(stage) ? "reduce-scatter" : "all-reduce", log),
+      instances_(groups.instances, "all-reduce", log),
+      twins_(has_slices(stage) ? Exchange(groups.twins, "all-to-all", log) : Exchange()),
       is_divided_(!stage.gradients()),
       stream_(device.make_stream()),
-      buckets_(with_gradients(shared_buckets(spec, stage, groups_.replicas.group))),
+      buckets_(with_gradients(shared_buckets(spec, stage, replicas_.group))),
       checks_(spec, stage, buckets_, device),
-      wire_(groups_.replicas.group ? wire_memory(spec, buckets_, device) : tensor::Buffer{}),
+      wire_(replicas_.group ? wire_memory(spec, buckets_, device) : tensor::Buffer{}),
       bucket_of_(stage.parameters().size()),
       adders_(buckets_.size()),
       tied_bucket_(buckets_.size()),
-      log_(log),
       num_reductions_(buckets_.size()) {
   const auto parameters = stage.parameters();
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
@@ -80,7 +89,7 @@ BucketReduction::BucketReduction(const DataParallelSpec& spec, Stage& stage, Gra
       bucket_of_[static_cast<std::size_t>(i)] = b;
       const Parameter& parameter = parameters[static_cast<std::size_t>(i)];
       const Tensor& whole = is_divided_ ? parameter.kept_gradient : parameter.gradient;
-      if (groups_.tied.group && whole.data == stage.tied_gradient().data) tied_bucket_ = b;
+      if (tied_.group && whole.data == stage.tied_gradient().data) tied_bucket_ = b;
     }
   }
   for (auto& event : slot_is_free_) event = device.make_event();
@@ -90,15 +99,6 @@ BucketReduction::BucketReduction(const DataParallelSpec& spec, Stage& stage, Gra
       if (is_divided_) continue;
       for (const int i : node.gradients) ++adders_[bucket_of_[static_cast<std::size_t>(i)]];
     }
-  const bool has_slices = !stage.buckets().empty();
-  const auto row = [&](const GradientGroup& group, const char* operation) {
-    return group.group ? &log_.add(group.name, operation) : nullptr;
-  };
-  tied_ = row(groups_.tied, "all-reduce");
-  mirror_ = row(groups_.mirror, "all-reduce");
-  replicas_ = row(groups_.replicas, has_slices ? "reduce-scatter" : "all-reduce");
-  instances_ = row(groups_.instances, "all-reduce");
-  if (has_slices) twins_ = row(groups_.twins, "all-to-all");
   begin_step();
 }
 
@@ -115,8 +115,8 @@ void BucketReduction::begin_step() {
   ready_.clear();
   begun_ = ended_ = 0;
   checks_.begin_step();
-  for (CollectiveReport* const report : {tied_, mirror_, replicas_, instances_, twins_})
-    if (report) report->clear();
+  for (const Exchange& with : {tied_, mirror_, replicas_, instances_, twins_})
+    if (with.report) with.report->clear();
 }
 
 /// Buckets begin in the order in which they get ready, which the plan decides, so that it is the
@@ -132,7 +132,7 @@ void BucketReduction::added(const NodeEffects& node, Microbatch microbatch, tens
       missing_[bucket] = adders_[bucket];
       make_ready(bucket);
     }
-  } else if (microbatch == Microbatch::last && spec_.overlaps && !groups_.mirror.group) {
+  } else if (microbatch == Microbatch::last && spec_.overlaps && !mirror_.group) {
     for (const int i : node.gradients) {
       const std::size_t bucket = bucket_of_[static_cast<std::size_t>(i)];
       if (--missing_[bucket] > 0 || bucket == tied_bucket_) continue;
@@ -146,11 +146,13 @@ void BucketReduction::added(const NodeEffects& node, Microbatch microbatch, tens
 void BucketReduction::make_ready(std::size_t bucket) {
   // Both uses of a tied matrix come first and the replicas last, so that a replica's gradient has
   // the same bits however its pipeline is cut.
-  static constexpr Part kWhole[]{Part::checks,   Part::tied,      Part::uses,
-                                 Part::shards,   Part::kv_heads,  Part::mirror,
-                                 Part::replicas, Part::instances, Part::twins};
-  static constexpr Part kOfMicrobatch[]{Part::checks, Part::shards, Part::kv_heads, Part::replicas};
-  ready_.push_back({.bucket = bucket, .parts = is_divided_ ? Parts(kOfMicrobatch) : Parts(kWhole)});
+  static constexpr Phase kWhole[]{Phase::checks,   Phase::tied,      Phase::uses,
+                                  Phase::shards,   Phase::kv_heads,  Phase::mirror,
+                                  Phase::replicas, Phase::instances, Phase::twins};
+  static constexpr Phase kOfMicrobatch[]{Phase::checks, Phase::shards, Phase::kv_heads,
+                                         Phase::replicas};
+  ready_.push_back(
+      {.bucket = bucket, .phases = is_divided_ ? Phases(kOfMicrobatch) : Phases(kWhole)});
   if (is_divided_)
     last_in_slot_[static_cast<std::size_t>(buckets_[bucket].memory.gradient_slot)] = ready_.size();
 }
@@ -183,17 +185,17 @@ void BucketReduction::drain() {
 /// Both uses of a tied matrix are added when each has been summed over replicas and microbatches,
 /// because only slices of them are left then; the copy of the same layers likewise.
 void BucketReduction::complete_slices() {
-  static constexpr Part kOfStep[]{Part::instances, Part::tied, Part::uses, Part::mirror,
-                                  Part::twins};
+  static constexpr Phase kOfStep[]{Phase::instances, Phase::tied, Phase::uses, Phase::mirror,
+                                   Phase::twins};
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const StateBucket& bucket = buckets_[b].memory;
     if (num_reductions_[b] == 0) stream_->device().ops().fill_zero(*stream_, bucket.kept_gradient);
   }
-  static constexpr Part kOfHeadUse[]{Part::instances};
+  static constexpr Phase kOfHeadUse[]{Phase::instances};
   // The head's use is the last bucket, and must be complete before it is added to the embedding's.
   for (std::size_t b = buckets_.size(); b-- > 0;) {
     const bool is_head_use = buckets_[b].memory.is_head_use;
-    ready_.push_back({.bucket = b, .parts = is_head_use ? Parts(kOfHeadUse) : Parts(kOfStep)});
+    ready_.push_back({.bucket = b, .phases = is_head_use ? Phases(kOfHeadUse) : Phases(kOfStep)});
     if (is_head_use) drain();
   }
   drain();
@@ -234,18 +236,18 @@ double BucketReduction::open(const NodeEffects& node) {
   return waited_s;
 }
 
-// --- a bucket's parts
+// --- a bucket's phases
 
-/// Begins as many parts as can. Collectives of a group must begin in one order on all members:
+/// Begins as many phases as can. Collectives of a group must begin in one order on all members:
 /// a bucket does not overtake the one before it.
 void BucketReduction::go_on(std::size_t place) {
   UnderWay& now = under_way(place);
   while (!now.done) {
     if (now.work) {
       if (!now.work->done()) return;
-      end_part(now);
+      end_phase(now);
     }
-    if (now.num_begun == now.what.parts.size()) {
+    if (now.num_begun == now.what.phases.size()) {
       end(now);
       break;
     }
@@ -254,7 +256,7 @@ void BucketReduction::go_on(std::size_t place) {
       if (!before.done && before.num_begun <= now.num_begun) return;
     }
     ++now.num_begun;
-    begin_part(now);
+    begin_phase(now);
   }
   while (ended_ < begun_ && under_way(ended_).done) ++ended_;
 }

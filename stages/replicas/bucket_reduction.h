@@ -11,7 +11,7 @@
 namespace troupe::stages {
 
 /// Completes gradients: of whole buckets, or of this replica's slice of each. Each bucket goes
-/// through a list of parts, most of which exist in few stages; each part ends on this rank before
+/// through a list of phases, most of which exist in few stages; each phase ends on this rank before
 /// the next one begins. A few buckets are under way at once, so that the memory of their
 /// collectives is bounded.
 ///
@@ -21,7 +21,7 @@ namespace troupe::stages {
 class BucketReduction {
  public:
   /// `log` outlives it.
-  BucketReduction(const DataParallelSpec& spec, Stage& stage, GradientGroups groups,
+  BucketReduction(const DataParallelSpec& spec, Stage& stage, const GradientGroups& groups,
                   tensor::Device& device, CollectiveLog& log);
   ~BucketReduction();
   /// Enough to hide the time between a bucket's messages.
@@ -46,7 +46,7 @@ class BucketReduction {
 
  private:
   /// What completes a bucket's gradients.
-  enum class Part {
+  enum class Phase {
     checks,    ///< of what this rank has computed
     tied,      ///< the other use of a tied embedding, on another stage
     uses,      ///< both uses on this stage
@@ -57,48 +57,56 @@ class BucketReduction {
     instances,  ///< the replicas that keep the same slice
     twins,      ///< the slice of the replica before
   };
-  using Parts = std::span<const Part>;
-  /// A bucket that is to go through parts.
+  using Phases = std::span<const Phase>;
+  /// A bucket that is to go through phases.
   struct Ready {
     std::size_t bucket = 0;
-    Parts parts;
+    Phases phases;
   };
   /// A bucket that has begun.
   struct UnderWay {
     Ready what;
-    std::size_t num_begun = 0;  ///< its parts that have begun
+    std::size_t num_begun = 0;  ///< its phases that have begun
     bool done = false;
     std::unique_ptr<tensor::Work> work;
-    /// That of the part before, given back when the next one ends or another bucket begins in this
+    /// That of the phase before, given back when the next one ends or another bucket begins in this
     /// place, so that every step has as many.
     std::unique_ptr<tensor::Work> ended;
     CollectiveReport* report = nullptr;  ///< of the work; null: none
     double began_s = 0;
-    Part part() const { return what.parts[num_begun - 1]; }
+    Phase phase() const { return what.phases[num_begun - 1]; }
+  };
+  /// With whom gradients are exchanged, and the row of the log about it; null: with nobody.
+  struct Exchange {
+    tensor::ProcessGroup* group = nullptr;
+    CollectiveReport* report = nullptr;
+    Exchange() = default;
+    Exchange(const GradientGroup& of, const char* operation, CollectiveLog& log)
+        : group(of.group), report(group ? &log.add(of.name, operation) : nullptr) {}
   };
   UnderWay& under_way(std::size_t place) { return under_way_[place % kUnderWay]; }
   const SharedBucket& bucket_of(const UnderWay& now) const { return buckets_[now.what.bucket]; }
   tensor::Tensor on_wire(const SharedBucket& bucket) const;
-  tensor::Tensor own_part(const SharedBucket& bucket, const tensor::Tensor& x) const;
+  tensor::Tensor own_slice(const SharedBucket& bucket, const tensor::Tensor& x) const;
   void make_ready(std::size_t bucket);
   void go_on(std::size_t place);
-  void begin_part(UnderWay& now);
-  void end_part(UnderWay& now);
+  void begin_phase(UnderWay& now);
+  void end_phase(UnderWay& now);
   void end(UnderWay& now);
   void drain();
   void complete_slices();
-  void all_reduce(UnderWay& now, const GradientGroup& group, CollectiveReport* report,
-                  const tensor::Tensor& x);
+  void all_reduce(UnderWay& now, const Exchange& with, const tensor::Tensor& x);
   void reduce_over_replicas(UnderWay& now);
   void forward_to_twin(UnderWay& now);
-  void begin(UnderWay& now, CollectiveReport* report, const tensor::Tensor& x);
+  void begin(UnderWay& now, const Exchange& with, const tensor::Tensor& x);
   void add_to_kept(std::size_t bucket);
   double wait_for(UnderWay& oldest);
   const UnderWay* blocking(const NodeEffects& node);
 
   const DataParallelSpec spec_;
   Stage& stage_;
-  const GradientGroups groups_;
+  CollectiveLog& log_;
+  const Exchange tied_, mirror_, replicas_, instances_, twins_;
   const bool is_divided_;  ///< whether gradients are
   const std::unique_ptr<tensor::Stream> stream_;
   const std::vector<SharedBucket> buckets_;
@@ -108,9 +116,6 @@ class BucketReduction {
   std::vector<int> adders_;  // by bucket: calls of added() that make it ready in a microbatch
   std::size_t tied_bucket_ =
       0;  // the bucket that is exchanged with another stage; their number: none
-  CollectiveLog& log_;
-  CollectiveReport *tied_ = nullptr, *mirror_ = nullptr, *replicas_ = nullptr,
-                   *instances_ = nullptr, *twins_ = nullptr;
 
   std::vector<int> missing_;           // by bucket: calls of added() still to come, or kReady
   std::vector<int> num_reductions_;    // by bucket: of divided gradients in this step

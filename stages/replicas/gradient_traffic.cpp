@@ -19,14 +19,6 @@ std::int64_t elements_of(const ParameterLayout& layout, const Bucket& bucket, Sp
   return elements;
 }
 
-/// Those of the layout if the replicas divide state.
-std::vector<Bucket> buckets_of(const ParameterLayout& layout, const BucketRule& rule) {
-  if (!layout.buckets.empty()) return layout.buckets;
-  std::vector<std::int64_t> offsets;
-  for (const ParameterLayout::Entry& entry : layout.entries) offsets.push_back(entry.offset);
-  return cut_into_buckets(offsets, layout.size, rule);
-}
-
 void keep_largest(std::int64_t& largest, std::int64_t elements) {
   largest = std::max(largest, elements);
 }
@@ -35,7 +27,7 @@ void keep_largest(std::int64_t& largest, std::int64_t elements) {
 
 GradientTraffic gradient_traffic(const BucketRule& rule, const StageSpec& stage) {
   const ParameterLayout layout = lay_out_parameters(stage);
-  const auto buckets = buckets_of(layout, rule);
+  const auto buckets = layout.buckets_by(rule);
   const int replicas = stage.state.count;
   GradientTraffic most;
   most.at_once = static_cast<int>(std::min(BucketReduction::kUnderWay, buckets.size()));

@@ -88,10 +88,7 @@ std::vector<PlannedCollectives> plan_collectives(const DataParallelSpec& spec,
   const StateSharding& state = stage.state;
   Sum reduced, exchanged, forwarded, gathered;
   if (state.count == 1) {
-    std::vector<std::int64_t> offsets;
-    for (const auto& entry : layout.entries) offsets.push_back(entry.offset);
-    for (const Bucket& bucket : cut_into_buckets(offsets, layout.size, spec.buckets))
-      reduced.add(bucket.size());
+    for (const Bucket& bucket : layout.buckets_by(spec.buckets)) reduced.add(bucket.size());
     return {reduced.of("all-reduce", spec.wire)};
   }
   for (std::size_t b = 0; b < layout.buckets.size(); ++b) {

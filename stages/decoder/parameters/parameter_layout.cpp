@@ -255,6 +255,10 @@ int ParameterLayout::bucket_of_head(const ModelConfig& model) const {
   return bucket_of(model.tie_word_embeddings ? kEmbeddingLayer : last);
 }
 
+std::vector<Bucket> ParameterLayout::buckets_by(const BucketRule& rule) const {
+  return buckets.empty() ? cut_into_buckets(places_of(*this).offsets, size, rule) : buckets;
+}
+
 ParameterLayout lay_out_parameters(const StageSpec& spec) {
   ParameterLayout layout;
   for (ParameterInfo& info : parameters_of(spec.model)) {

@@ -76,6 +76,8 @@ struct ParameterLayout {
   /// matrix.
   int bucket_of(int layer) const;
   int bucket_of_head(const ModelConfig& model) const;
+  /// The buckets that replicas reduce: `buckets`, or if there are none those that the rule cuts.
+  std::vector<Bucket> buckets_by(const BucketRule& rule) const;
 };
 
 ParameterLayout lay_out_parameters(const StageSpec& spec);

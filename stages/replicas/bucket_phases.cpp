@@ -3,45 +3,43 @@
 #include "stages/replicas/bucket_reduction.h"
 #include "tensor/ops.h"
 
-// What each part of a bucket does.
+// What each phase of a bucket does.
 
 namespace troupe::stages {
 
 using tensor::Tensor;
 
-void BucketReduction::begin_part(UnderWay& now) {
+void BucketReduction::begin_phase(UnderWay& now) {
   const SharedBucket& bucket = bucket_of(now);
   const ParameterRange& parameters = bucket.range().parameters;
   const Tensor& x = is_divided_ ? bucket.memory.kept_gradient : bucket.memory.gradient;
-  switch (now.part()) {
-    case Part::checks:
+  switch (now.phase()) {
+    case Phase::checks:
       return checks_.look_at(now.what.bucket, num_reductions_[now.what.bucket], *stream_);
-    case Part::tied:
-      if (now.what.bucket == tied_bucket_)
-        all_reduce(now, groups_.tied, tied_, stage_.tied_gradient());
+    case Phase::tied:
+      if (now.what.bucket == tied_bucket_) all_reduce(now, tied_, stage_.tied_gradient());
       return;
-    case Part::uses:
+    case Phase::uses:
       return stage_.add_tied_uses(*stream_, parameters);
-    case Part::shards:
+    case Phase::shards:
       if (!bucket.memory.is_head_use)
         now.work = stage_.sum_over_shards(*stream_, parameters, Sharers::all);
       return;
-    case Part::kv_heads:
+    case Phase::kv_heads:
       if (!bucket.memory.is_head_use)
         now.work = stage_.sum_over_shards(*stream_, parameters, Sharers::kv_head);
       return;
-    case Part::mirror:
-      if (groups_.mirror.group) all_reduce(now, groups_.mirror, mirror_, x);
+    case Phase::mirror:
+      if (mirror_.group) all_reduce(now, mirror_, x);
       return;
-    case Part::replicas:
-      if (groups_.replicas.group) reduce_over_replicas(now);
+    case Phase::replicas:
+      if (replicas_.group) reduce_over_replicas(now);
       return;
-    case Part::instances:
-      if (groups_.instances.group)
-        all_reduce(now, groups_.instances, instances_, bucket.memory.kept_gradient);
+    case Phase::instances:
+      if (instances_.group) all_reduce(now, instances_, bucket.memory.kept_gradient);
       return;
-    case Part::twins:
-      if (twins_) forward_to_twin(now);
+    case Phase::twins:
+      if (twins_.group) forward_to_twin(now);
       return;
   }
 }
@@ -53,41 +51,40 @@ void BucketReduction::reduce_over_replicas(UnderWay& now) {
     x = on_wire(bucket);
     stream_->device().ops().copy(*stream_, bucket.memory.gradient, x);
   }
-  if (bucket.slices.empty()) return all_reduce(now, groups_.replicas, replicas_, x);
+  if (bucket.slices.empty()) return all_reduce(now, replicas_, x);
   begin(now, replicas_, x);
-  now.work = groups_.replicas.group->reduce_scatter(*stream_, x, own_part(bucket, x),
-                                                    tensor::Reduction::sum, bucket.counts);
+  now.work = replicas_.group->reduce_scatter(*stream_, x, own_slice(bucket, x),
+                                             tensor::Reduction::sum, bucket.counts);
 }
 
 void BucketReduction::forward_to_twin(UnderWay& now) {
   const SharedBucket& bucket = bucket_of(now);
   const Tensor& own = bucket.memory.kept_gradient;
   begin(now, twins_, own);
-  now.work = groups_.twins.group->all_to_all(*stream_, own, bucket.memory.twin_gradient,
-                                             bucket.sent, bucket.received);
+  now.work = twins_.group->all_to_all(*stream_, own, bucket.memory.twin_gradient, bucket.sent,
+                                      bucket.received);
 }
 
-void BucketReduction::all_reduce(UnderWay& now, const GradientGroup& group,
-                                 CollectiveReport* report, const Tensor& x) {
-  begin(now, report, x);
-  now.work = group.group->all_reduce(*stream_, x);
+void BucketReduction::all_reduce(UnderWay& now, const Exchange& with, const Tensor& x) {
+  begin(now, with, x);
+  now.work = with.group->all_reduce(*stream_, x);
 }
 
-void BucketReduction::begin(UnderWay& now, CollectiveReport* report, const Tensor& x) {
-  now.report = report;
+void BucketReduction::begin(UnderWay& now, const Exchange& with, const Tensor& x) {
+  now.report = with.report;
   now.began_s = now_s();
-  report->add(x);
+  with.report->add(x);
 }
 
-void BucketReduction::end_part(UnderWay& now) {
+void BucketReduction::end_phase(UnderWay& now) {
   now.work->wait(*stream_);
   if (CollectiveReport* const report = std::exchange(now.report, nullptr))
     log_.add_span(*report, static_cast<int>(now.what.bucket), now.began_s, *now.work);
-  if (now.part() == Part::replicas) {
+  if (now.phase() == Phase::replicas) {
     const SharedBucket& bucket = bucket_of(now);
     if (wire_.data())
-      stream_->device().ops().copy(*stream_, own_part(bucket, on_wire(bucket)),
-                                   own_part(bucket, bucket.memory.gradient));
+      stream_->device().ops().copy(*stream_, own_slice(bucket, on_wire(bucket)),
+                                   own_slice(bucket, bucket.memory.gradient));
     if (is_divided_) add_to_kept(now.what.bucket);
   }
   now.ended = std::move(now.work);
@@ -96,7 +93,7 @@ void BucketReduction::end_part(UnderWay& now) {
 /// Adds a microbatch's sum to those before.
 void BucketReduction::add_to_kept(std::size_t number) {
   const SharedBucket& bucket = buckets_[number];
-  const Tensor sum = own_part(bucket, bucket.memory.gradient);
+  const Tensor sum = own_slice(bucket, bucket.memory.gradient);
   const bool is_first = num_reductions_[number]++ == 0;
   if (sum.num_elements() == 0) return;
   tensor::Ops& ops = stream_->device().ops();
@@ -113,9 +110,9 @@ double BucketReduction::wait_for(UnderWay& oldest) {
 }
 
 /// This replica's slice of a tensor of the whole bucket.
-Tensor BucketReduction::own_part(const SharedBucket& bucket, const Tensor& x) const {
+Tensor BucketReduction::own_slice(const SharedBucket& bucket, const Tensor& x) const {
   if (bucket.slices.empty()) return x;
-  const Slice& slice = bucket.slices[static_cast<std::size_t>(groups_.replicas.group->member())];
+  const Slice& slice = bucket.slices[static_cast<std::size_t>(replicas_.group->member())];
   return elements_of(x, slice.begin - bucket.range().begin, slice.size());
 }
 
