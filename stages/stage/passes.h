@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <span>
 
+#include "tensor/process_group.h"
 #include "tensor/tensor.h"
 
 // The passes of a microbatch through a chunk of a stage, and what the caller of Stage gives to them
@@ -32,6 +33,18 @@ struct NodeEffects {
   /// reads, if the replicas divide gradients or weights.
   std::span<const int> adds_to{};
   std::span<const int> reads{};
+};
+
+/// Told of each node before it is called, so that the memory which it needs is ready.
+class NodeGate {
+ public:
+  virtual ~NodeGate() = default;
+  /// The first collective that the node would wait for, if one is not done yet. Null: none. Goes on
+  /// with what must happen before, and never blocks.
+  virtual const tensor::Work* awaited(Pass pass, const NodeEffects& node) = 0;
+  /// Blocks until the node may be called, and lets its stream wait for what it needs. Returns the
+  /// seconds that the host waited for collectives.
+  virtual double open(Pass pass, const NodeEffects& node) = 0;
 };
 
 /// The place of a microbatch in the data, of which dropout is a function.

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "stages/stage/node_gate.h"
 #include "stages/stage/parameter.h"
 #include "stages/stage/passes.h"
 #include "tensor/device.h"

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <thread>
 
-#include "stages/decoder/chunk/pending_collectives.h"
+#include "stages/decoder/chunk/activations.h"
 #include "tensor/device.h"
 #include "tests/bench/wait_stage.h"
 #include "transport/node/ucx_node.h"

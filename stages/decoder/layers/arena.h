@@ -7,10 +7,9 @@
 
 namespace troupe::stages {
 
-/// Lays tensors out in one piece of memory, each on a 256-byte boundary, which
-/// cuBLASLt's fastest products need. Without memory it only
-/// counts, and its tensors are empty: the same function first tells the size that is needed, and
-/// then divides the memory.
+/// Lays tensors out in one piece of memory, each on a 256-byte boundary, which cuBLASLt's fastest
+/// products need. Without memory it only counts, and its tensors are empty: the same function first
+/// tells the size that is needed, and then divides the memory.
 class Arena {
  public:
   static constexpr std::size_t kAlignment = 256;
@@ -18,8 +17,16 @@ class Arena {
   Arena() = default;
   explicit Arena(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
 
-  void* take_bytes(std::size_t bytes);
-  tensor::Tensor take(tensor::DType dtype, tensor::Shape shape);
+  void* take_bytes(std::size_t bytes) {
+    std::byte* const data = memory_ ? memory_ + position_ : nullptr;
+    position_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    bytes_ = std::max(bytes_, position_);
+    return data;
+  }
+  tensor::Tensor take(tensor::DType dtype, tensor::Shape shape) {
+    const std::size_t elements = static_cast<std::size_t>(shape.num_elements());
+    return {take_bytes(elements * size_of(dtype)), dtype, shape};
+  }
 
   /// Lets what `first` takes and what `second` takes lie one over the other in the same memory.
   template <typename First, typename Second>
