@@ -71,9 +71,9 @@ struct ShardGroups {
 /// stream: the caller must wait for what it reads or uses again, by ran() or synchronize().
 ///
 /// A step: begin_step(), the plan's forward and backward calls, synchronize(), what completes the
-/// gradients (data_parallel/data_parallel.h, or end_backward() where there is nobody else),
-/// squared_norms(), apply(). Gradients of some parameters may be completed while backwards of
-/// others run. A step that is given up half way is simply followed by the next begin_step().
+/// gradients (replicas/data_parallel.h), squared_norms(), apply(). Gradients of some parameters may
+/// be completed while backwards of others run. A step that is given up half way is simply followed
+/// by the next begin_step().
 class Stage {
  public:
   virtual ~Stage() = default;
@@ -116,9 +116,6 @@ class Stage {
   /// Seconds that nodes have waited for collectives of the shards, or for the gate's, since
   /// begin_step().
   virtual double collective_wait_s() const = 0;
-  /// Calls all nodes of a forward, and blocks until they have run.
-  void forward(const ForwardCall& call);
-  void backward(const BackwardCall& call);
   /// A forward that keeps nothing for a backward. Blocks until it has run, and returns the sum of
   /// the tokens' losses: 0 without the head or beyond shard 0. Training state is untouched, and no
   /// slot is taken. The head chunk may be given an `output` too, [micro * seq_len, vocab_size]
@@ -154,12 +151,8 @@ class Stage {
   virtual std::unique_ptr<tensor::Work> sum_over_shards(tensor::Stream& stream,
                                                         const ParameterRange& parameters,
                                                         Sharers sharers) = 0;
-  /// Completes gradients() of a stage that has no replica and no copy, after the last action and
-  /// the exchange of tied_gradient(). Blocks until it has run, as squared_norms(), apply() and
-  /// step_back() do.
-  void end_backward();
   /// Sum of squares of the gradient of each of parameters(); 0 for parameters that are not owned,
-  /// or are frozen.
+  /// or are frozen. Blocks until it has run, as apply() and step_back() do.
   virtual void squared_norms(std::span<double> out) const = 0;
   /// One optimizer update of the slices that this replica keeps, each by Parameter::update.
   virtual void apply(const tensor::AdamWStep& step) = 0;
@@ -172,26 +165,6 @@ class Stage {
   /// that was called had run. They are packed again before their next use.
   virtual void weights_changed() = 0;
 };
-
-inline void Stage::forward(const ForwardCall& call) {
-  const int count = static_cast<int>(nodes(call.chunk, Pass::forward).size());
-  for (int node = 0; node < count; ++node) forward_node(call, node);
-  ran(call.chunk, call.slot).synchronize();
-}
-inline void Stage::backward(const BackwardCall& call) {
-  const int count = static_cast<int>(nodes(call.chunk, call.pass).size());
-  for (int node = 0; node < count; ++node) backward_node(call, node);
-  ran(call.chunk, call.slot).synchronize();
-}
-inline void Stage::end_backward() {
-  synchronize();
-  const ParameterRange all{.first = 0, .end = static_cast<int>(parameters().size())};
-  tensor::Stream& stream = stream_of(Pass::backward);
-  add_tied_uses(stream, all);
-  for (const Sharers sharers : {Sharers::all, Sharers::kv_head})
-    if (const auto work = sum_over_shards(stream, all, sharers)) work->wait(stream);
-  synchronize();
-}
 
 /// Blocks until a stream, or several, have run everything, before memory that their ops use is
 /// given back.

@@ -20,6 +20,7 @@
 #include "tensor/error.h"
 #include "tests/bench/timing.h"
 #include "tests/bench/workload.h"
+#include "tests/support/stage_passes.h"
 
 namespace troupe::bench {
 namespace {
@@ -50,9 +51,9 @@ Cost measure(const Workload& workload, const stages::ChunkSpec& chunk, int repea
   std::vector<double> forward, backward;
   stage->begin_step();
   for (int i = 0; i <= repeats; ++i) {
-    const double forward_s = seconds_of([&] { stage->forward(call); });
+    const double forward_s = seconds_of([&] { run_forward(*stage, call); });
     const double backward_s = seconds_of([&] {
-      stage->backward({.output_gradient = output_gradient, .input_gradient = input_gradient});
+      run_backward(*stage, {.output_gradient = output_gradient, .input_gradient = input_gradient});
     });
     if (i == 0) continue;  // the first round warms up caches and threads
     forward.push_back(forward_s);

@@ -20,6 +20,7 @@
 #include "tests/bench/microbatch_products.h"
 #include "tests/bench/timing.h"
 #include "tests/bench/workload.h"
+#include "tests/support/stage_passes.h"
 
 namespace troupe::bench {
 namespace {
@@ -45,10 +46,11 @@ class TrainingStep {
   void run() {
     stage_->begin_step();
     for (int microbatch = 0; microbatch < num_microbatches_; ++microbatch) {
-      stage_->forward({.ids = ids_, .targets = ids_, .loss = loss_.view(tensor::DType::f64, {1})});
-      stage_->backward({});
+      run_forward(*stage_,
+                  {.ids = ids_, .targets = ids_, .loss = loss_.view(tensor::DType::f64, {1})});
+      run_backward(*stage_, {});
     }
-    stage_->end_backward();
+    end_backward(*stage_);
     stage_->squared_norms(squared_norms_);
     double sum = 0;
     for (const double squared_norm : squared_norms_) sum += squared_norm;

@@ -7,6 +7,7 @@
 #include "tests/support/counted_new.h"
 #include "tests/support/null_device.h"
 #include "tests/support/recomputes.h"
+#include "tests/support/stage_passes.h"
 
 BOOST_AUTO_TEST_SUITE(stage_memory_test)
 
@@ -211,18 +212,19 @@ void check_step(stages::ModelKind kind, const stages::Recompute& recompute) {
   const std::size_t device_bytes = device.allocated();
   const long before = allocations;
   stage->begin_step();
-  stage->forward({.chunk = 0, .slot = 0, .output = edge, .ids = tokens});
-  stage->forward({.chunk = 1, .slot = 1, .input = edge, .targets = tokens});
-  stage->backward({.chunk = 1, .slot = 1, .input_gradient = edge});
-  stage->backward({.chunk = 0, .slot = 0, .output_gradient = edge});
-  stage->forward({.chunk = 0, .slot = 2, .output = edge, .ids = tokens});
-  stage->forward({.chunk = 1, .slot = 0, .input = edge, .targets = tokens});
+  run_forward(*stage, {.chunk = 0, .slot = 0, .output = edge, .ids = tokens});
+  run_forward(*stage, {.chunk = 1, .slot = 1, .input = edge, .targets = tokens});
+  run_backward(*stage, {.chunk = 1, .slot = 1, .input_gradient = edge});
+  run_backward(*stage, {.chunk = 0, .slot = 0, .output_gradient = edge});
+  run_forward(*stage, {.chunk = 0, .slot = 2, .output = edge, .ids = tokens});
+  run_forward(*stage, {.chunk = 1, .slot = 0, .input = edge, .targets = tokens});
   const auto input = stages::Pass::input_gradient, weight = stages::Pass::weight_gradient;
-  stage->backward({.pass = input, .chunk = 1, .slot = 0, .input_gradient = edge});
-  stage->backward({.pass = input, .chunk = 0, .slot = 2, .deferred = 1, .output_gradient = edge});
-  stage->backward({.pass = weight, .chunk = 1, .slot = 0});
-  stage->backward({.pass = weight, .chunk = 0, .slot = 2, .deferred = 1});
-  stage->end_backward();
+  run_backward(*stage, {.pass = input, .chunk = 1, .slot = 0, .input_gradient = edge});
+  run_backward(*stage,
+               {.pass = input, .chunk = 0, .slot = 2, .deferred = 1, .output_gradient = edge});
+  run_backward(*stage, {.pass = weight, .chunk = 1, .slot = 0});
+  run_backward(*stage, {.pass = weight, .chunk = 0, .slot = 2, .deferred = 1});
+  end_backward(*stage);
   stage->squared_norms(norms);
   stage->apply({});
   stage->evaluate(0, {}, edge, tokens, {});

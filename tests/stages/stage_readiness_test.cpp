@@ -74,7 +74,8 @@ BOOST_AUTO_TEST_CASE(a_gradient_changes_in_the_nodes_that_name_it_alone) {
       const Tokens tokens = random_tokens(8, model.vocab_size, 1);
       double sum = 0;
       stage.begin_step();
-      stage.forward(
+      run_forward(
+          stage,
           {.ids = tokens.ids, .targets = tokens.targets, .loss = {&sum, tensor::DType::f64, {1}}});
       std::set<int> named;
       if (whole) {

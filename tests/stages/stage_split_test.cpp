@@ -176,12 +176,12 @@ BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_even_between_forward_and_backwar
     stages::Stage& stage = *pipeline.stages().front();
     for (int step = 1; step <= 2; ++step) {
       stage.begin_step();
-      stage.forward({.ids = tokens.ids, .targets = tokens.targets, .loss = loss});
+      run_forward(stage, {.ids = tokens.ids, .targets = tokens.targets, .loss = loss});
       if (evaluate) pipeline.evaluate(random_tokens(9, 61, 2));
-      stage.backward({.pass = stages::Pass::input_gradient});
+      run_backward(stage, {.pass = stages::Pass::input_gradient});
       if (evaluate) pipeline.evaluate(random_tokens(9, 61, 3));
-      stage.backward({.pass = stages::Pass::weight_gradient});
-      stage.end_backward();
+      run_backward(stage, {.pass = stages::Pass::weight_gradient});
+      end_backward(stage);
       if (evaluate) pipeline.evaluate(random_tokens(9, 61, 4));
       stage.apply(stages::adamw_step({}, step, 1));
       if (evaluate) pipeline.evaluate(random_tokens(9, 61, 5));

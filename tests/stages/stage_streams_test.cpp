@@ -152,7 +152,7 @@ class Run {
       stage_->begin_step();
       run_all(step);
       stage_->synchronize();
-      stage_->end_backward();
+      end_backward(*stage_);
       for (const stages::Parameter& p : stage_->parameters())
         note("gradient of " + p.name, p.gradient.data, p.gradient.num_bytes());
       std::vector<double> norms(stage_->parameters().size());

@@ -14,6 +14,7 @@
 #include "stages/stage/row_sizes.h"
 #include "tensor/random.h"
 #include "tests/support/guarded_memory.h"
+#include "tests/support/stage_passes.h"
 
 // A model cut into stages and trained in one process: a few loops do what the compute threads and
 // the director do over the wire, so that tests can compare the numbers of different cuts and
@@ -171,7 +172,7 @@ class Pipeline {
     for (auto& stage : stages_) stage->begin_step();
     run_actions(batch, result.losses);
     exchange_tied_gradients();
-    for (auto& stage : stages_) stage->end_backward();
+    for (auto& stage : stages_) end_backward(*stage);
     result.norm = norm();
     return result;
   }
@@ -250,16 +251,16 @@ class Pipeline {
   double forward(int m, const Tokens& tokens) {
     const tensor::Tensor loss = loss_.view(tensor::DType::f64, {1});
     for (int c = 0; c < num_chunks(); ++c)
-      stage_of(c).forward({.chunk = local(c),
-                           .slot = slot(m),
-                           .input = forward_edge(c, m),
-                           .output = forward_edge(c + 1, m),
-                           .ids = tokens.ids,
-                           .targets = tokens.targets,
-                           .place = place(m),
-                           .documents = tokens.documents(),
-                           .step_targets = spec_.replicas * step_targets_,
-                           .loss = loss});
+      run_forward(stage_of(c), {.chunk = local(c),
+                                .slot = slot(m),
+                                .input = forward_edge(c, m),
+                                .output = forward_edge(c + 1, m),
+                                .ids = tokens.ids,
+                                .targets = tokens.targets,
+                                .place = place(m),
+                                .documents = tokens.documents(),
+                                .step_targets = spec_.replicas * step_targets_,
+                                .loss = loss});
     return *loss.as<double>();
   }
   stages::BackwardCall backward_call(int c, int m, stages::Pass pass) const {
@@ -272,17 +273,17 @@ class Pipeline {
   }
   void whole_backward(int m) {
     for (int c = num_chunks(); c-- > 0;) {
-      stage_of(c).backward(backward_call(c, m, stages::Pass::backward));
+      run_backward(stage_of(c), backward_call(c, m, stages::Pass::backward));
     }
   }
   void input_backward(int m) {
     for (int c = num_chunks(); c-- > 0;) {
-      stage_of(c).backward(backward_call(c, m, stages::Pass::input_gradient));
+      run_backward(stage_of(c), backward_call(c, m, stages::Pass::input_gradient));
     }
   }
   void weight_backward(int m) {
     for (int c = 0; c < num_chunks(); ++c) {
-      stage_of(c).backward(backward_call(c, m, stages::Pass::weight_gradient));
+      run_backward(stage_of(c), backward_call(c, m, stages::Pass::weight_gradient));
     }
   }
 

@@ -16,6 +16,7 @@
 #include "tests/support/manual_event.h"
 #include "tests/support/null_stage.h"
 #include "tests/support/run_specs.h"
+#include "tests/support/stage_passes.h"
 #include "tests/support/test_device.h"
 #include "tests/support/thread_cluster.h"
 #include "transport/edges/memory_channel.h"
@@ -54,7 +55,7 @@ Trained train(
     PlanRunner runner = cluster.runner(rank, *stage, channel, *device);
     for (int step = 0; step < steps; ++step) {
       const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));
-      stage->end_backward();
+      end_backward(*stage);
       const std::lock_guard lock(mutex);
       trained.losses[static_cast<std::size_t>(step)] += result.loss_sum;
       BOOST_REQUIRE(result.bad_microbatch == -1);

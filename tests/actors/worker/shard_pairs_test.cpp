@@ -6,6 +6,7 @@
 #include "tests/support/null_stage.h"
 #include "tests/support/rank_groups.h"
 #include "tests/support/run_specs.h"
+#include "tests/support/stage_passes.h"
 #include "tests/support/test_device.h"
 #include "tests/support/thread_cluster.h"
 #include "tests/transport/ucx/ucx_nodes.h"
@@ -38,7 +39,7 @@ Trained train(const RunSpec& spec, int steps) {
     PlanRunner runner = cluster.runner(rank, *own.stage, own.channel, *own.device);
     for (int step = 0; step < steps; ++step) {
       const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));
-      own.stage->end_backward();
+      end_backward(*own.stage);
       const std::lock_guard lock(mutex);
       trained.losses[static_cast<std::size_t>(step)] += result.loss_sum;
     }

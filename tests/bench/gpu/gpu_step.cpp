@@ -6,6 +6,7 @@
 #include "tensor/error.h"
 #include "tensor/ops.h"
 #include "tensor/random.h"
+#include "tests/support/stage_passes.h"
 
 namespace troupe::bench {
 
@@ -71,11 +72,11 @@ void GpuStep::run() {
       static_cast<std::size_t>(workload_.rows()));
   stage_->begin_step();
   for (int i = 0; i < workload_.microbatches; ++i) {
-    stage_->forward({.ids = ids, .targets = ids, .loss = pinned_.view(DType::f64, {1})});
-    stage_->backward({});
+    run_forward(*stage_, {.ids = ids, .targets = ids, .loss = pinned_.view(DType::f64, {1})});
+    run_backward(*stage_, {});
   }
   stage_->synchronize();
-  stage_->end_backward();
+  end_backward(*stage_);
   stage_->squared_norms(squared_norms_);
   double sum = 0;
   for (const double squared_norm : squared_norms_) sum += squared_norm;

@@ -5,6 +5,7 @@
 
 #include "stages/decoder/stage/transformer_stage.h"
 #include "stages/replicas/data_parallel.h"
+#include "tests/support/stage_passes.h"
 #include "tests/support/test_device.h"
 
 // What a replica of 64 asks its groups for in a step of a model of a million parameters.
@@ -125,8 +126,8 @@ Step step_of(StateDivision division, int member) {
   all->expect(order);
   stage->begin_step();
   for (int m = 0; m < kMicrobatches; ++m) {
-    stage->forward(
-        {.ids = tokens, .targets = tokens, .loss = pinned.view(tensor::DType::f64, {1})});
+    run_forward(*stage,
+                {.ids = tokens, .targets = tokens, .loss = pinned.view(tensor::DType::f64, {1})});
     const auto nodes = stage->nodes(0, Pass::backward);
     for (int node = 0; node < static_cast<int>(nodes.size()); ++node) {
       stage->backward_node({.pass = Pass::backward}, node);
