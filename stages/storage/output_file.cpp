@@ -10,6 +10,9 @@
 #include <system_error>
 #include <utility>
 
+#include "stages/storage/data_error.h"
+#include "stages/storage/input_file.h"
+
 namespace troupe::stages {
 namespace {
 
@@ -18,6 +21,18 @@ namespace {
       fmt::format("{}: cannot {}: {}", path.string(), action, std::strerror(code));
   if (code == ENOSPC || code == EDQUOT) throw DiskFull(text);
   throw Error(ErrorKind::internal, text);
+}
+
+void refuse_if_taken(const std::filesystem::path& path) {
+  if (file_exists(path))
+    throw Error(ErrorKind::data,
+                fmt::format("{} exists and is not replaced; name a new directory", path.string()));
+}
+
+/// The path without a trailing slash.
+std::filesystem::path trimmed(const std::filesystem::path& path) {
+  const std::filesystem::path whole = std::filesystem::absolute(path).lexically_normal();
+  return whole.has_filename() ? whole : whole.parent_path();
 }
 
 }  // namespace
@@ -54,23 +69,26 @@ OutputFile OutputFile::open(const std::filesystem::path& path) {
   return OutputFile(path, fd);
 }
 
-void OutputFile::write(std::span<const std::byte> bytes) {
+/// Calls put(bytes) for what is left until all bytes are written.
+template <typename Put>
+void OutputFile::write_all(std::span<const std::byte> bytes, const Put& put) {
   while (!bytes.empty()) {
-    const ssize_t put = ::write(fd_, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) fail(path_, "write", errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
+    const ssize_t done = put(bytes);
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) fail(path_, "write", errno);
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
   }
 }
 
+void OutputFile::write(std::span<const std::byte> bytes) {
+  write_all(bytes, [&](auto left) { return ::write(fd_, left.data(), left.size()); });
+}
+
 void OutputFile::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) fail(path_, "write", errno);
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-    offset += static_cast<std::uint64_t>(put);
-  }
+  const std::uint64_t end = offset + bytes.size();
+  write_all(bytes, [&](auto left) {
+    return ::pwrite(fd_, left.data(), left.size(), static_cast<off_t>(end - left.size()));
+  });
 }
 
 void OutputFile::resize(std::uint64_t size) {
@@ -95,6 +113,36 @@ void PublishedFile::publish() {
   if (::rename(file_.path().c_str(), path_.c_str()) != 0) fail(path_, "rename to", errno);
   published_ = true;
   sync_directory(path_.parent_path());
+}
+
+PublishedDirectory::PublishedDirectory(std::filesystem::path path) : path_(trimmed(path)) {
+  refuse_if_taken(path_);
+  std::random_device random;
+  unfinished_ = path_.string() + fmt::format(".{:08x}{:08x}.tmp", random(), random());
+  std::error_code code;
+  std::filesystem::create_directories(unfinished_, code);
+  if (code)  // the user named a place where nothing can be written
+    throw Error(ErrorKind::data,
+                fmt::format("{}: cannot create: {}", path_.string(), code.message()));
+}
+
+PublishedDirectory::~PublishedDirectory() {
+  std::error_code ignored;
+  if (!published_) std::filesystem::remove_all(unfinished_, ignored);
+}
+
+void PublishedDirectory::publish() {
+  refuse_if_taken(path_);
+  sync_directory(unfinished_);
+  std::error_code code;
+  std::filesystem::rename(unfinished_, path_, code);
+  refuse_if(code, path_.string() + ": cannot rename to");
+  published_ = true;
+  sync_directory(path_.parent_path());
+}
+
+void refuse_if(const std::error_code& code, const std::string& what) {
+  if (code) throw Error(ErrorKind::internal, fmt::format("{}: {}", what, code.message()));
 }
 
 void write_whole_file(const std::filesystem::path& path, std::string_view content) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 #include "tensor/error.h"
 
@@ -46,6 +47,8 @@ class OutputFile {
 
  private:
   OutputFile(std::filesystem::path path, int fd);
+  template <typename Put>
+  void write_all(std::span<const std::byte> bytes, const Put& put);
 
   std::filesystem::path path_;
   int fd_ = -1;
@@ -69,6 +72,31 @@ class PublishedFile {
   OutputFile file_;
   bool published_ = false;
 };
+
+/// A directory that appears under its name only when complete: written beside it and renamed.
+/// Destroyed before publish(), it leaves nothing behind.
+class PublishedDirectory {
+ public:
+  /// Creates a directory beside `path`, and those above it if they are missing. Throws Error{data}
+  /// if there is anything at `path`, or with the system's reason if nothing can be made there.
+  explicit PublishedDirectory(std::filesystem::path path);
+  PublishedDirectory(const PublishedDirectory&) = delete;
+  PublishedDirectory& operator=(const PublishedDirectory&) = delete;
+  ~PublishedDirectory();
+
+  /// Where to write until publish().
+  const std::filesystem::path& path() const { return unfinished_; }
+  /// Syncs the directory, whose files are synced already, and gives it its name.
+  void publish();
+
+ private:
+  std::filesystem::path path_;
+  std::filesystem::path unfinished_;
+  bool published_ = false;
+};
+
+/// Throws Error{internal}, "<what>: " and the system's reason, if there is one.
+void refuse_if(const std::error_code& code, const std::string& what);
 
 /// Writes a small file and syncs it.
 void write_whole_file(const std::filesystem::path& path, std::string_view content);

@@ -54,17 +54,13 @@ bool is_unfinished(const fs::path& dir, std::int64_t newest) {
 void remove_tree(const fs::path& dir) {
   std::error_code code;
   fs::remove_all(dir, code);
-  if (code)
-    throw Error(ErrorKind::internal,
-                fmt::format("checkpoint {}: cannot remove: {}", dir.string(), code.message()));
+  refuse_if(code, fmt::format("checkpoint {}: cannot remove", dir.string()));
 }
 
 void move_to(const fs::path& from, const fs::path& to) {
   std::error_code code;
   fs::rename(from, to, code);
-  if (code)
-    throw Error(ErrorKind::internal,
-                fmt::format("checkpoint {}: cannot rename: {}", from.string(), code.message()));
+  refuse_if(code, fmt::format("checkpoint {}: cannot rename", from.string()));
 }
 
 }  // namespace

@@ -76,9 +76,7 @@ void write_checkpoint_part(const fs::path& dir, const Stage& stage, const ModelC
   TROUPE_ASSERT(part.part >= 0 && part.part < part.num_parts);
   std::error_code code;
   fs::create_directories(dir, code);
-  if (code)
-    throw Error(ErrorKind::internal,
-                fmt::format("checkpoint {}: cannot create: {}", dir.string(), code.message()));
+  refuse_if(code, fmt::format("checkpoint {}: cannot create", dir.string()));
   const auto infos = parameters_by_name(model);
   PartFile weights, optimizer;
   for (const Parameter& parameter : stage.parameters()) {

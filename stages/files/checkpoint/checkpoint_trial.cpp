@@ -28,12 +28,6 @@ class Passing {
   const fs::path path_;
 };
 
-void refuse_if(const std::error_code& code, const fs::path& path, const char* what) {
-  if (code)
-    throw Error(ErrorKind::internal,
-                fmt::format("{}: cannot {}: {}", path.string(), what, code.message()));
-}
-
 }  // namespace
 
 void try_saving(const fs::path& checkpoints) {
@@ -44,7 +38,7 @@ void try_saving(const fs::path& checkpoints) {
   const Passing renamed(unfinished_checkpoint(checkpoints, 0));
   std::error_code code;
   fs::create_directories(written.path(), code);
-  refuse_if(code, written.path(), "create");
+  refuse_if(code, written.path().string() + ": cannot create");
   for (const std::uint64_t offset : {hole, hole + text.size()}) {
     OutputFile file = OutputFile::open(written.path() / "parts");
     file.resize(hole + 2 * text.size());
@@ -55,7 +49,7 @@ void try_saving(const fs::path& checkpoints) {
   PublishedFile(written.path() / "whole").publish();  // over the one before
   sync_directory(written.path());
   fs::rename(written.path(), renamed.path(), code);
-  refuse_if(code, written.path(), "rename, a directory with files,");
+  refuse_if(code, written.path().string() + ": cannot rename, a directory with files,");
   sync_directory(checkpoints);
   std::array<std::byte, 2 * text.size()> back{};
   InputFile::open(renamed.path() / "parts").read(hole, back);

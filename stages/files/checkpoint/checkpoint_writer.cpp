@@ -53,9 +53,7 @@ void remove_others(const fs::path& dir, const std::map<std::string, FileRecord>&
   std::error_code code;
   for (fs::directory_iterator entry(dir, code), end; !code && entry != end; entry.increment(code))
     if (!files.contains(entry->path().filename().string())) fs::remove_all(entry->path(), code);
-  if (code)
-    throw Error(ErrorKind::internal,
-                fmt::format("checkpoint {}: cannot clear: {}", dir.string(), code.message()));
+  refuse_if(code, fmt::format("checkpoint {}: cannot clear", dir.string()));
 }
 
 /// Writes what the ranks have not, state.json last.
@@ -90,9 +88,7 @@ CheckpointNotes finish_checkpoint(const fs::path& dir, const CheckpointInfo& inf
   notes.set_aside = set_aside_checkpoint(target);
   std::error_code code;
   fs::rename(dir, target, code);
-  if (code)
-    throw Error(ErrorKind::internal, fmt::format("{}: cannot rename to {}: {}", dir.string(),
-                                                 target.string(), code.message()));
+  refuse_if(code, fmt::format("{}: cannot rename to {}", dir.string(), target.string()));
   sync_directory(checkpoints);
   return notes;
 }

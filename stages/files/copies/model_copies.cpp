@@ -11,7 +11,6 @@
 #include "stages/files/hugging_face/weight_files.h"
 #include "stages/files/safetensors/finite_values.h"
 #include "stages/files/safetensors/region_writer.h"
-#include "stages/storage/output_directory.h"
 #include "stages/storage/output_file.h"
 #include "tensor/error.h"
 
