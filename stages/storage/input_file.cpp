@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-#include "tensor/error.h"
+#include "stages/storage/data_error.h"
 #include "tensor/shortage.h"
 
 namespace troupe::stages {
@@ -25,8 +25,7 @@ void fail_for_lack_of_descriptors(const std::filesystem::path& path, int code) {
 
 [[noreturn]] void fail(const std::filesystem::path& path, const char* action, int code) {
   fail_for_lack_of_descriptors(path, code);
-  throw Error(ErrorKind::data,
-              fmt::format("{}: cannot {}: {}", path.string(), action, std::strerror(code)));
+  throw data_error("{}: cannot {}: {}", path.string(), action, std::strerror(code));
 }
 
 }  // namespace
@@ -56,8 +55,7 @@ InputFile InputFile::open(const std::filesystem::path& path) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) fail(path, "examine", errno);
   if (S_ISDIR(status.st_mode)) fail(path, "read", EISDIR);
-  if (!S_ISREG(status.st_mode))
-    throw Error(ErrorKind::data, fmt::format("{}: not a regular file", path.string()));
+  if (!S_ISREG(status.st_mode)) throw data_error("{}: not a regular file", path.string());
   file.size_ = static_cast<std::uint64_t>(status.st_size);
   return file;
 }
@@ -68,8 +66,8 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> out) const {
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail(path_, "read", errno);
     if (got == 0)
-      throw Error(ErrorKind::data, fmt::format("{}: ends at byte {}, {} bytes too early",
-                                               path_.string(), offset, out.size()));
+      throw data_error("{}: ends at byte {}, {} bytes too early", path_.string(), offset,
+                       out.size());
     out = out.subspan(static_cast<std::size_t>(got));
     offset += static_cast<std::uint64_t>(got);
   }
@@ -79,8 +77,8 @@ void InputFile::refuse_if_cut() const {
   struct stat status {};
   if (::fstat(fd_, &status) != 0) fail(path_, "examine", errno);
   if (static_cast<std::uint64_t>(status.st_size) < size_)
-    throw Error(ErrorKind::data, fmt::format("{}: {} bytes, but {} when it was opened",
-                                             path_.string(), status.st_size, size_));
+    throw data_error("{}: {} bytes, but {} when it was opened", path_.string(), status.st_size,
+                     size_);
 }
 
 bool file_exists(const std::filesystem::path& path) {
@@ -101,8 +99,8 @@ std::string why_unreadable(const std::filesystem::path& path, const std::string&
 std::string read_whole_file(const std::filesystem::path& path, std::uint64_t limit) {
   const InputFile file = InputFile::open(path);
   if (file.size() > limit)
-    throw Error(ErrorKind::data, fmt::format("{}: {} bytes, at most {} are expected here",
-                                             path.string(), file.size(), limit));
+    throw data_error("{}: {} bytes, at most {} are expected here", path.string(), file.size(),
+                     limit);
   std::string content(file.size(), '\0');
   file.read(0, std::as_writable_bytes(std::span(content)));
   return content;

@@ -1,14 +1,13 @@
 #include "stages/storage/mapped_file.h"
 
-#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
-#include "tensor/error.h"
 
 namespace troupe::stages {
 
@@ -20,8 +19,7 @@ MappedFile MappedFile::map(const InputFile& file) {
   if (file.size() == 0) return MappedFile({});  // mmap refuses a length of zero
   void* data = ::mmap(nullptr, file.size(), PROT_READ, MAP_SHARED, file.descriptor(), 0);
   if (data == MAP_FAILED)
-    throw Error(ErrorKind::data,
-                fmt::format("{}: cannot map: {}", file.path().string(), std::strerror(errno)));
+    throw data_error("{}: cannot map: {}", file.path().string(), std::strerror(errno));
   return MappedFile({static_cast<const std::byte*>(data), file.size()});
 }
 

@@ -25,8 +25,7 @@ namespace {
 
 void refuse_if_taken(const std::filesystem::path& path) {
   if (file_exists(path))
-    throw Error(ErrorKind::data,
-                fmt::format("{} exists and is not replaced; name a new directory", path.string()));
+    throw data_error("{} exists and is not replaced; name a new directory", path.string());
 }
 
 /// The path without a trailing slash.
@@ -122,8 +121,7 @@ PublishedDirectory::PublishedDirectory(std::filesystem::path path) : path_(trimm
   std::error_code code;
   std::filesystem::create_directories(unfinished_, code);
   if (code)  // the user named a place where nothing can be written
-    throw Error(ErrorKind::data,
-                fmt::format("{}: cannot create: {}", path_.string(), code.message()));
+    throw data_error("{}: cannot create: {}", path_.string(), code.message());
 }
 
 PublishedDirectory::~PublishedDirectory() {

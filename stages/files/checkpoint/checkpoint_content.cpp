@@ -9,8 +9,8 @@
 #include "stages/files/hugging_face/hf_tokenizer.h"
 #include "stages/files/hugging_face/tensor_names.h"
 #include "stages/files/hugging_face/weight_files.h"
+#include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
-#include "tensor/error.h"
 
 namespace troupe::stages {
 namespace {
@@ -23,11 +23,10 @@ constexpr std::int64_t kLongestSample = 2048;
 
 void check_record(const std::string& name, const FileRecord& expected, const FileRecord& found) {
   if (found.size != expected.size)
-    throw Error(ErrorKind::data,
-                fmt::format("{} has {} bytes, {} were written", name, found.size, expected.size));
+    throw data_error("{} has {} bytes, {} were written", name, found.size, expected.size);
   if (found.sum != expected.sum)
-    throw Error(ErrorKind::data, fmt::format("{} is damaged: its checksum is {}, {} was written",
-                                             name, found.sum, expected.sum));
+    throw data_error("{} is damaged: its checksum is {}, {} was written", name, found.sum,
+                     expected.sum);
 }
 
 /// Opens the files that state.json lists and compares them with it.
@@ -93,8 +92,7 @@ CheckpointContent open_hugging_face(const fs::path& dir) {
 
 CheckpointContent open_content(const fs::path& dir) {
   const auto refuse = [&dir](const std::string& why) {
-    return Error(ErrorKind::data, fmt::format("{} is not a complete checkpoint: {}{}", dir.string(),
-                                              why, nearest(dir)));
+    return data_error("{} is not a complete checkpoint: {}{}", dir.string(), why, nearest(dir));
   };
   std::error_code ignored;
   if (!file_exists(dir)) throw refuse(why_unreadable(dir, "there is no such directory"));

@@ -6,7 +6,7 @@
 #include "stages/files/checkpoint/checkpoint_state.h"
 #include "stages/files/hugging_face/side_files.h"
 #include "stages/files/safetensors/stored_tensor.h"
-#include "tensor/error.h"
+#include "stages/storage/data_error.h"
 #include "tensor/host_copies.h"
 
 namespace troupe::stages {
@@ -34,13 +34,11 @@ void read_tensor(const TensorMap& tensors, const std::string& name, const Parame
 const ParameterInfo& info_of(const std::map<std::string, ParameterInfo>& infos,
                              const Parameter& parameter) {
   const auto found = infos.find(parameter.name);
-  if (found == infos.end())
-    throw Error(ErrorKind::data, fmt::format("parameter {} is missing", parameter.name));
+  if (found == infos.end()) throw data_error("parameter {} is missing", parameter.name);
   const tensor::Shape &has = found->second.shape, &wanted = parameter.whole_shape;
   if (has != wanted)
-    throw Error(ErrorKind::data,
-                fmt::format("parameter {} is [{}], expected [{}]", parameter.name,
-                            fmt::join(has.dims(), ", "), fmt::join(wanted.dims(), ", ")));
+    throw data_error("parameter {} is [{}], expected [{}]", parameter.name,
+                     fmt::join(has.dims(), ", "), fmt::join(wanted.dims(), ", "));
   return found->second;
 }
 
@@ -153,8 +151,8 @@ void OpenCheckpoint::check_model(const ModelConfig& model) const {
   const ModelConfig& own = content_.info.model;
   const auto compare = [this](const std::string& field, const auto& saved, const auto& wanted) {
     if (saved != wanted)
-      throw Error(ErrorKind::data, fmt::format("checkpoint {}: its {} is {}, the manifest's is {}",
-                                               dir_.string(), field, saved, wanted));
+      throw data_error("checkpoint {}: its {} is {}, the manifest's is {}", dir_.string(), field,
+                       saved, wanted);
   };
   compare("kind", std::string_view(name_of(own.kind)), std::string_view(name_of(model.kind)));
   compare("hidden_size", own.hidden_size, model.hidden_size);

@@ -1,16 +1,14 @@
 #include "stages/files/checkpoint/checkpoint_state.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
 #include "stages/files/safetensors/json_file.h"
 #include "stages/files/safetensors/stored_tensor.h"
+#include "stages/storage/data_error.h"
 #include "stages/storage/mapped_file.h"
 #include "stages/storage/output_file.h"
 #include "stages/storage/xxh64.h"
-#include "tensor/error.h"
 
 namespace troupe::stages {
 namespace {
@@ -24,21 +22,19 @@ constexpr std::array kComputeDTypes = {tensor::DType::f32, tensor::DType::bf16};
 tensor::DType compute_dtype(const std::string& name, const std::filesystem::path& path) {
   for (const tensor::DType dtype : kComputeDTypes)
     if (tensor::name_of(dtype) == name) return dtype;
-  throw Error(ErrorKind::data,
-              fmt::format("{}: dtype is {}, expected float32 or bfloat16", path.string(), name));
+  throw data_error("{}: dtype is {}, expected float32 or bfloat16", path.string(), name);
 }
 
 std::map<std::string, FileRecord> parse_files(const json& state,
                                               const std::filesystem::path& path) {
   const auto files = state.find("files");
   if (files == state.end() || !files->is_object())
-    throw Error(ErrorKind::data, fmt::format("{}: \"files\" is no object", path.string()));
+    throw data_error("{}: \"files\" is no object", path.string());
   std::map<std::string, FileRecord> records;
   for (const auto& [name, record] : files->items()) {
     if (!is_plain_name(name) || !record.is_object())
-      throw Error(ErrorKind::data,
-                  fmt::format("{}: \"files\" has an entry {} that is no file of a checkpoint",
-                              path.string(), json(name).dump()));
+      throw data_error("{}: \"files\" has an entry {} that is no file of a checkpoint",
+                       path.string(), json(name).dump());
     records[name] = {
         .size = static_cast<std::uint64_t>(get_member<std::int64_t>(record, "size", path)),
         .sum = get_member<std::string>(record, "xxh64", path)};
@@ -49,8 +45,7 @@ std::map<std::string, FileRecord> parse_files(const json& state,
 std::optional<Training> parse_training(const json& state, const std::filesystem::path& path) {
   const auto training = state.find("training");
   if (training == state.end()) return std::nullopt;
-  if (!training->is_object())
-    throw Error(ErrorKind::data, fmt::format("{}: \"training\" is no object", path.string()));
+  if (!training->is_object()) throw data_error("{}: \"training\" is no object", path.string());
   Training out{
       .seed = static_cast<std::uint64_t>(get_member<std::int64_t>(*training, "seed", path)),
       .digest = get_member<std::string>(*training, "digest", path),
@@ -72,7 +67,7 @@ std::vector<ParameterGroup> parse_frozen(const json& state, const std::filesyste
   if (frozen == state.end()) return groups;
   if (!frozen->is_array() ||
       !std::ranges::all_of(*frozen, [](const json& name) { return name.is_string(); }))
-    throw Error(ErrorKind::data, fmt::format("{}: \"frozen\" is no list of names", path.string()));
+    throw data_error("{}: \"frozen\" is no list of names", path.string());
   for (const json& name : *frozen)
     groups.push_back({.match = name.get<std::string>(), .update = {.frozen = true}});
   return groups;
@@ -122,12 +117,11 @@ CheckpointState read_checkpoint_state(const std::filesystem::path& dir) {
   const json content = read_json_file(path);
   if (const std::string format = get_member<std::string>(content, "format", path);
       format != kFormat)
-    throw Error(ErrorKind::data,
-                fmt::format("{}: format is {}, expected {}", path.string(), format, kFormat));
+    throw data_error("{}: format is {}, expected {}", path.string(), format, kFormat);
   if (const std::int64_t version = get_member<std::int64_t>(content, "version", path);
       version != kVersion)
-    throw Error(ErrorKind::data, fmt::format("{}: version {}, this program reads version {}",
-                                             path.string(), version, kVersion));
+    throw data_error("{}: version {}, this program reads version {}", path.string(), version,
+                     kVersion);
   CheckpointState state;
   state.info.step = get_member<std::int64_t>(content, "step", path);
   state.info.next_sample = get_member<std::int64_t>(content, "next_sample", path);
@@ -138,10 +132,8 @@ CheckpointState read_checkpoint_state(const std::filesystem::path& dir) {
   state.info.training = parse_training(content, path);
   state.files = parse_files(content, path);
   if (state.info.step < 0 || state.info.next_sample < 0 || state.info.seq_len < 1)
-    throw Error(
-        ErrorKind::data,
-        fmt::format("{}: step {}, next_sample {} or seq_len {} is out of range", path.string(),
-                    state.info.step, state.info.next_sample, state.info.seq_len));
+    throw data_error("{}: step {}, next_sample {} or seq_len {} is out of range", path.string(),
+                     state.info.step, state.info.next_sample, state.info.seq_len);
   return state;
 }
 

@@ -1,12 +1,10 @@
 #include "stages/files/checkpoint/end_tokens.h"
 
-#include <fmt/format.h>
-
 #include <limits>
 
 #include "stages/files/safetensors/json_file.h"
+#include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
-#include "tensor/error.h"
 
 namespace troupe::stages {
 namespace {
@@ -15,9 +13,8 @@ std::int32_t id_in(const nlohmann::json& id, const std::filesystem::path& path) 
   const bool is_id =
       id.is_number_integer() && id >= 0 && id <= std::numeric_limits<std::int32_t>::max();
   if (!is_id)
-    throw Error(ErrorKind::data,
-                fmt::format("{}: eos_token_id is {}; it must be a token id or a list of them",
-                            path.string(), id.dump()));
+    throw data_error("{}: eos_token_id is {}; it must be a token id or a list of them",
+                     path.string(), id.dump());
   return id.get<std::int32_t>();
 }
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <string_view>
 
-#include "tensor/error.h"
+#include "stages/storage/data_error.h"
 
 namespace troupe::stages {
 namespace {
@@ -117,7 +117,7 @@ void ConfigFields::refuse(const std::string& name, const std::string& why) const
   const auto found = object_.find(name);
   std::string shown = found == object_.end() ? "" : " = " + found->dump();
   if (shown.size() > kMostText) shown = shown.substr(0, kMostText) + "...";
-  throw Error(ErrorKind::data, fmt::format("{}: {}{}: {}", place_, name, shown, why));
+  throw data_error("{}: {}{}: {}", place_, name, shown, why);
 }
 
 void ConfigFields::refuse_unsupported() {

@@ -9,7 +9,7 @@
 
 #include "stages/files/hugging_face/config_fields.h"
 #include "stages/files/hugging_face/rope_config.h"
-#include "tensor/error.h"
+#include "stages/storage/data_error.h"
 
 namespace troupe::stages {
 namespace {
@@ -202,7 +202,7 @@ HfConfig read_hf_config(const std::filesystem::path& path) {
   read.model.initializer_range = fields.get("initializer_range", 0.02);
   read.unused = fields.unused();
   if (const std::string problem = check_model(read.model); !problem.empty())
-    throw Error(ErrorKind::data, fmt::format("{}: {}", path.string(), problem));
+    throw data_error("{}: {}", path.string(), problem);
   return read;
 }
 

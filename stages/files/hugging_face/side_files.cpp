@@ -1,15 +1,13 @@
 #include "stages/files/hugging_face/side_files.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
 
 #include "stages/files/hugging_face/hf_tokenizer.h"
 #include "stages/files/safetensors/file_names.h"
+#include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
-#include "tensor/error.h"
 
 namespace troupe::stages {
 namespace {
@@ -46,9 +44,7 @@ ModelSource read_source(const fs::path& dir) {
   for (fs::directory_iterator entry(dir, code), end; !code && entry != end; entry.increment(code))
     if (is_kept(*entry) && fs::file_size(entry->path(), code) <= kMaxBytes)
       source.files[entry->path().filename().string()] = read_whole_file(entry->path(), kMaxBytes);
-  if (code)
-    throw Error(ErrorKind::data,
-                fmt::format("{}: cannot be listed: {}", dir.string(), code.message()));
+  if (code) throw data_error("{}: cannot be listed: {}", dir.string(), code.message());
   return source;
 }
 

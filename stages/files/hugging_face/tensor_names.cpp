@@ -1,13 +1,11 @@
 #include "stages/files/hugging_face/tensor_names.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 #include <string_view>
 
 #include "stages/files/safetensors/stored_tensor.h"
-#include "tensor/error.h"
+#include "stages/storage/data_error.h"
 
 namespace troupe::stages {
 namespace {
@@ -54,10 +52,10 @@ void leave_out_tied_head(NamedTensors& named, const ModelConfig& model) {
   if (!model.tie_word_embeddings || head == named.tensors.end() || embedding == named.tensors.end())
     return;
   if (!are_equal(head->second, embedding->second))
-    throw Error(ErrorKind::data,
-                fmt::format("{}: tie_word_embeddings is true, but {} is not {}; set it to false in "
-                            "config.json, or leave the tensor out",
-                            head->second.file->path().string(), kHead, embedding->first));
+    throw data_error(
+        "{}: tie_word_embeddings is true, but {} is not {}; set it to false in "
+        "config.json, or leave the tensor out",
+        head->second.file->path().string(), kHead, embedding->first);
   named.left_out.push_back(kHead);
   named.tensors.erase(head);
 }
@@ -77,8 +75,8 @@ NamedTensors canonical_names(const TensorMap& found, const ModelConfig& model) {
         !expected.contains(name) && expected.contains(prefixed) ? prefixed : name;
     const auto [other, is_new] = named.tensors.emplace(canonical, place);
     if (!is_new)
-      throw Error(ErrorKind::data, fmt::format("{}: tensors {} and {} are both there",
-                                               place.file->path().string(), name, prefixed));
+      throw data_error("{}: tensors {} and {} are both there", place.file->path().string(), name,
+                       prefixed);
   }
   leave_out_tied_head(named, model);
   return named;

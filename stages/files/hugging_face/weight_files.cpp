@@ -9,9 +9,9 @@
 
 #include "stages/files/safetensors/file_names.h"
 #include "stages/files/safetensors/json_file.h"
+#include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
-#include "tensor/error.h"
 
 namespace troupe::stages {
 namespace {
@@ -25,14 +25,14 @@ WeightMap read_index(const fs::path& path) {
   const nlohmann::json index = read_json_file(path);
   const auto map = index.find("weight_map");
   if (map == index.end() || !map->is_object() || map->empty())
-    throw Error(ErrorKind::data,
-                fmt::format("{}: \"weight_map\" is no object of tensors and files", path.string()));
+    throw data_error("{}: \"weight_map\" is no object of tensors and files", path.string());
   WeightMap files;
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string() || !is_plain_name(file.get<std::string>()))
-      throw Error(ErrorKind::data, fmt::format("{}: tensor {} lies in {}, which is no file of this "
-                                               "directory",
-                                               path.string(), tensor, file.dump()));
+      throw data_error(
+          "{}: tensor {} lies in {}, which is no file of this "
+          "directory",
+          path.string(), tensor, file.dump());
     files[tensor] = file.get<std::string>();
   }
   return files;
@@ -46,15 +46,13 @@ void check_index(const fs::path& path, WeightMap expected,
       const std::string name = file.path().filename().string();
       const auto found = expected.find(entry.name);
       if (found == expected.end() || found->second != name)
-        throw Error(ErrorKind::data,
-                    fmt::format("{}: tensor {} is in {}, {}", path.string(), entry.name, name,
-                                found == expected.end() ? "which the index does not say"
-                                                        : "the index says " + found->second));
+        throw data_error("{}: tensor {} is in {}, {}", path.string(), entry.name, name,
+                         found == expected.end() ? "which the index does not say"
+                                                 : "the index says " + found->second);
       expected.erase(found);
     }
   for (const auto& [tensor, file] : expected)
-    throw Error(ErrorKind::data, fmt::format("{}: tensor {} is not in {}, as the index says",
-                                             path.string(), tensor, file));
+    throw data_error("{}: tensor {} is not in {}, as the index says", path.string(), tensor, file);
 }
 
 /// What the directory holds instead of safetensors, for a message.
@@ -80,8 +78,8 @@ std::vector<SafetensorsFile> open_weight_files(const fs::path& dir) {
   }
   const fs::path index = dir / kWeightsIndexFile;
   if (!file_exists(index))
-    throw Error(ErrorKind::data, fmt::format("{} holds neither {} nor {}{}", dir.string(),
-                                             kWeightsFile, kWeightsIndexFile, other_weights(dir)));
+    throw data_error("{} holds neither {} nor {}{}", dir.string(), kWeightsFile, kWeightsIndexFile,
+                     other_weights(dir));
   const WeightMap expected = read_index(index);
   std::set<std::string> names;
   for (const auto& [tensor, file] : expected) names.insert(file);

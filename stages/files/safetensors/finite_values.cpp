@@ -9,6 +9,8 @@
 #include <cstring>
 #include <limits>
 
+#include "stages/storage/data_error.h"
+
 namespace troupe::stages {
 namespace {
 
@@ -84,24 +86,21 @@ std::optional<Error> not_finite(const ElementsOf& of, std::span<const std::byte>
                                 WeightDType dtype) {
   const auto found = first_not_finite(elements, dtype);
   if (!found) return std::nullopt;
-  return Error(
-      ErrorKind::data,
-      fmt::format("{}: tensor {} is {} at {}, as after a run that diverged or a conversion "
-                  "that failed; take an earlier checkpoint, or convert it anew",
-                  of.file.string(), of.tensor, value_of(elements, *found, dtype),
-                  place_of(of.region, *found)));
+  return data_error(
+      "{}: tensor {} is {} at {}, as after a run that diverged or a conversion "
+      "that failed; take an earlier checkpoint, or convert it anew",
+      of.file.string(), of.tensor, value_of(elements, *found, dtype), place_of(of.region, *found));
 }
 
 std::optional<Error> out_of_range(const ElementsOf& of, std::span<const float> wide,
                                   std::span<const std::byte> narrowed, WeightDType dtype) {
   const auto found = first_not_finite(narrowed, dtype);
   if (!found) return std::nullopt;
-  return Error(ErrorKind::data,
-               fmt::format("{}: tensor {} is {} at {}, beyond {}, whose largest number is {}; "
-                           "{} has its range",
-                           of.file.string(), of.tensor, wide[*found], place_of(of.region, *found),
-                           name_of(dtype), largest_of(dtype),
-                           dtype == WeightDType::f16 ? "bfloat16 or float32" : "float32"));
+  return data_error(
+      "{}: tensor {} is {} at {}, beyond {}, whose largest number is {}; "
+      "{} has its range",
+      of.file.string(), of.tensor, wide[*found], place_of(of.region, *found), name_of(dtype),
+      largest_of(dtype), dtype == WeightDType::f16 ? "bfloat16 or float32" : "float32");
 }
 
 }  // namespace troupe::stages

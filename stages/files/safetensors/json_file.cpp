@@ -1,14 +1,12 @@
 #include "stages/files/safetensors/json_file.h"
 
-#include <fmt/format.h>
-
 #include <unordered_set>
 #include <vector>
 
 #include "stages/corpus/tokenizers/text/utf8.h"
+#include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/json_reason.h"
-#include "tensor/error.h"
 
 namespace troupe::stages {
 namespace {
@@ -36,19 +34,18 @@ class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
   bool end_array() override { return end(); }
   bool key(std::string& name) override {
     if (!names_.back().insert(name).second)
-      throw Error(ErrorKind::data,
-                  fmt::format("the name {} is given twice", nlohmann::json(name).dump()));
+      throw data_error("the name {} is given twice", nlohmann::json(name).dump());
     return true;
   }
   bool parse_error(std::size_t, const std::string&,
                    const nlohmann::json::exception& error) override {
-    throw Error(ErrorKind::data, fmt::format("not valid JSON: {}", valid_utf8(json_reason(error))));
+    throw data_error("not valid JSON: {}", valid_utf8(json_reason(error)));
   }
 
  private:
   bool begin() {
     if (std::ssize(names_) >= max_depth_)
-      throw Error(ErrorKind::data, fmt::format("nested deeper than {} levels", max_depth_));
+      throw data_error("nested deeper than {} levels", max_depth_);
     names_.emplace_back();
     return true;
   }
@@ -75,22 +72,20 @@ nlohmann::json read_json_file(const std::filesystem::path& path) {
   try {
     json = parse_json(text, kMaxDepth);
   } catch (const Error& error) {
-    throw Error(ErrorKind::data, fmt::format("{}: {}", path.string(), error.what()));
+    throw data_error("{}: {}", path.string(), error.what());
   }
-  if (!json.is_object())
-    throw Error(ErrorKind::data, fmt::format("{}: not a JSON object", path.string()));
+  if (!json.is_object()) throw data_error("{}: not a JSON object", path.string());
   return json;
 }
 
 template <typename T>
 T get_member(const nlohmann::json& object, const char* name, const std::filesystem::path& path) {
   const auto found = object.find(name);
-  if (found == object.end())
-    throw Error(ErrorKind::data, fmt::format("{}: \"{}\" is missing", path.string(), name));
+  if (found == object.end()) throw data_error("{}: \"{}\" is missing", path.string(), name);
   const auto expect = [&](bool is_one, const char* type) {
     if (!is_one)
-      throw Error(ErrorKind::data, fmt::format("{}: \"{}\" is a {}, expected {}", path.string(),
-                                               name, found->type_name(), type));
+      throw data_error("{}: \"{}\" is a {}, expected {}", path.string(), name, found->type_name(),
+                       type);
   };
   if constexpr (std::is_same_v<T, std::int64_t>)
     expect(found->is_number_integer() &&

@@ -11,7 +11,7 @@
 #include "stages/files/safetensors/region_sums.h"
 #include "stages/files/safetensors/stored_tensor.h"
 #include "stages/files/safetensors/weight_dtype.h"
-#include "tensor/error.h"
+#include "stages/storage/data_error.h"
 
 namespace troupe::stages {
 namespace {
@@ -19,8 +19,8 @@ namespace {
 /// Refuses a model of more layers than there are tensors, before parameters_of makes a list for it.
 void check_layers(const TensorMap& tensors, const ModelConfig& model) {
   if (model.num_hidden_layers > static_cast<std::int64_t>(tensors.size()))
-    throw Error(ErrorKind::data, fmt::format("{} tensors cannot make a model of {} layers",
-                                             tensors.size(), model.num_hidden_layers));
+    throw data_error("{} tensors cannot make a model of {} layers", tensors.size(),
+                     model.num_hidden_layers);
 }
 
 /// Throws if there are tensors besides the expected ones, which have all been found.
@@ -29,8 +29,7 @@ void check_count(const TensorMap& tensors, std::vector<std::string> expected) {
   std::ranges::sort(expected);
   for (const auto& [name, place] : tensors)
     if (!std::ranges::binary_search(expected, name))
-      throw Error(ErrorKind::data, fmt::format("{}: tensor {} is no part of the model",
-                                               place.file->path().string(), name));
+      throw data_error("{}: tensor {} is no part of the model", place.file->path().string(), name);
 }
 
 }  // namespace
@@ -41,9 +40,8 @@ TensorMap map_tensors(std::span<const SafetensorsFile> files) {
     for (const TensorEntry& entry : file.tensors()) {
       const auto [place, fresh] = tensors.try_emplace(entry.name, TensorPlace{&file, &entry});
       if (!fresh)
-        throw Error(ErrorKind::data,
-                    fmt::format("tensor {} is in {} and in {}", entry.name,
-                                place->second.file->path().string(), file.path().string()));
+        throw data_error("tensor {} is in {} and in {}", entry.name,
+                         place->second.file->path().string(), file.path().string());
     }
   return tensors;
 }
@@ -75,27 +73,23 @@ void check_sums(const TensorMap& tensors) {
   for (const auto& [name, place] : tensors) {
     const auto& [file, entry] = place;
     if (entry->sums.empty())
-      throw Error(ErrorKind::data,
-                  fmt::format("{}: tensor {} has no checksum", file->path().string(), name));
+      throw data_error("{}: tensor {} has no checksum", file->path().string(), name);
     for (const auto& [region, sum] : entry->sums)
       if (sum == kUnsetSum)
-        throw Error(ErrorKind::data,
-                    fmt::format("{}: tensor {} was not written", file->path().string(),
-                                region_name(name, region, entry->whole)));
+        throw data_error("{}: tensor {} was not written", file->path().string(),
+                         region_name(name, region, entry->whole));
   }
 }
 
 const TensorPlace& find_tensor(const TensorMap& tensors, const std::string& name,
                                const tensor::Shape& shape) {
   const auto found = tensors.find(name);
-  if (found == tensors.end())
-    throw Error(ErrorKind::data, fmt::format("tensor {} is missing", name));
+  if (found == tensors.end()) throw data_error("tensor {} is missing", name);
   const TensorEntry& entry = *found->second.entry;
   if (!weight_dtype(entry.dtype) || !std::ranges::equal(entry.shape, shape.dims()))
-    throw Error(ErrorKind::data,
-                fmt::format("{}: tensor {} is {} [{}], expected F32, BF16 or F16 [{}]",
-                            found->second.file->path().string(), name, entry.dtype,
-                            fmt::join(entry.shape, ", "), fmt::join(shape.dims(), ", ")));
+    throw data_error("{}: tensor {} is {} [{}], expected F32, BF16 or F16 [{}]",
+                     found->second.file->path().string(), name, entry.dtype,
+                     fmt::join(entry.shape, ", "), fmt::join(shape.dims(), ", "));
   return found->second;
 }
 

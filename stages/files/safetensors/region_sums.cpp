@@ -8,7 +8,7 @@
 #include <optional>
 #include <tuple>
 
-#include "tensor/error.h"
+#include "stages/storage/data_error.h"
 
 namespace troupe::stages {
 namespace {
@@ -110,8 +110,7 @@ void attach_sums(SafetensorsHeader& header) {
     std::ranges::sort(entry.sums, comes_before);
     const bool one = entry.sums.size() == 1 && entry.sums.front().region == entry.whole;
     if (!entry.sums.empty() && !one && !divide(entry.sums, entry.whole))
-      throw Error(ErrorKind::data,
-                  fmt::format("the checksums of tensor {} do not cover it once", entry.name));
+      throw data_error("the checksums of tensor {} do not cover it once", entry.name);
   }
 }
 

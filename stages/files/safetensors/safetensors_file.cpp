@@ -9,9 +9,9 @@
 #include "stages/files/safetensors/region_sums.h"
 #include "stages/files/safetensors/safetensors.h"
 #include "stages/files/safetensors/weight_dtype.h"
+#include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/xxh64.h"
-#include "tensor/error.h"
 
 namespace troupe::stages {
 
@@ -29,8 +29,7 @@ constexpr std::uint64_t kLengthBytes = 8;
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   const auto refuse = [&path](const std::string& why) {
-    return Error(ErrorKind::data,
-                 fmt::format("{}: not a complete safetensors file: {}", path.string(), why));
+    return data_error("{}: not a complete safetensors file: {}", path.string(), why);
   };
   const InputFile input = InputFile::open(path);
   if (input.size() < kLengthBytes)
@@ -134,9 +133,8 @@ StoredMatrix SafetensorsFile::matrix_of(const TensorEntry& entry) const {
 void SafetensorsFile::check(const TensorEntry& entry, const RegionSum& expected,
                             std::uint64_t sum) const {
   if (expected.sum == to_hex(sum)) return;
-  throw Error(ErrorKind::data,
-              fmt::format("{}: damaged: the bytes of tensor {} do not match their checksum",
-                          path_.string(), region_name(entry.name, expected.region, entry.whole)));
+  throw data_error("{}: damaged: the bytes of tensor {} do not match their checksum",
+                   path_.string(), region_name(entry.name, expected.region, entry.whole));
 }
 
 }  // namespace troupe::stages
