@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(bfloat16_is_the_upper_half_of_a_float) {
 
 BOOST_AUTO_TEST_CASE(names_and_sizes) {
   for (const WeightDType dtype : {WeightDType::f32, WeightDType::bf16, WeightDType::f16})
-    BOOST_TEST((weight_dtype(stored_name(dtype)) == dtype));
+    BOOST_TEST((weight_dtype(traits_of(dtype).stored) == dtype));
   BOOST_TEST(!weight_dtype("F64").has_value());
   BOOST_TEST(!weight_dtype("I32").has_value());
   BOOST_TEST(name_of(WeightDType::bf16) == "bfloat16");

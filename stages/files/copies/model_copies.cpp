@@ -65,7 +65,7 @@ std::vector<std::byte> read(const TensorPlace& place, const Region& region,
 TensorLayout layout_of(const std::string& name, const TensorEntry& entry,
                        std::optional<WeightDType> dtype) {
   return {.name = name,
-          .dtype = dtype ? stored_name(*dtype) : std::string_view(entry.dtype),
+          .dtype = dtype ? traits_of(*dtype).stored : std::string_view(entry.dtype),
           .shape = tensor::Shape(entry.shape),
           .regions = regions_of(entry)};
 }

@@ -1,7 +1,6 @@
 #include "stages/files/hugging_face/side_files.h"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "stages/files/hugging_face/hf_tokenizer.h"
@@ -17,14 +16,14 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kMaxBytes = 100'000'000;
 
 /// The endings of files that are kept; "": LICENSE and the like.
-constexpr std::array<std::string_view, 8> kEndings{".json",  ".jinja", ".txt",      ".md",
-                                                   ".model", ".bpe",   ".tiktoken", ""};
+constexpr std::string_view kKeptEndings[]{".json",  ".jinja", ".txt",      ".md",
+                                          ".model", ".bpe",   ".tiktoken", ""};
 
-constexpr std::array<std::string_view, 10> kTokenizerFiles{
-    "added_tokens.json", "chat_template.jinja", "chat_template.json",
-    "merges.txt",        "spiece.model",        "special_tokens_map.json",
-    "tokenizer.json",    "tokenizer.model",     "tokenizer_config.json",
-    "vocab.json"};
+constexpr std::string_view kTokenizerFiles[]{"added_tokens.json",     "chat_template.jinja",
+                                             "chat_template.json",    "merges.txt",
+                                             "spiece.model",          "special_tokens_map.json",
+                                             "tokenizer.json",        "tokenizer.model",
+                                             "tokenizer_config.json", "vocab.json"};
 
 /// Whether a file tells nothing about weights, and is no state of a run.
 bool is_kept(const fs::directory_entry& entry) {
@@ -33,7 +32,7 @@ bool is_kept(const fs::directory_entry& entry) {
   std::error_code ignored;
   return entry.is_regular_file(ignored) && !name.starts_with('.') && name != kConfigFile &&
          name != kStateFile && !name.ends_with(".index.json") &&
-         std::ranges::find(kEndings, ending) != kEndings.end();
+         std::ranges::count(kKeptEndings, ending) > 0;
 }
 
 }  // namespace

@@ -4,10 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 
 #include "stages/storage/data_error.h"
 
@@ -35,15 +33,10 @@ std::optional<std::size_t> first_with(Bits exponent, std::span<const std::byte> 
 
 std::optional<std::size_t> first_not_finite(std::span<const std::byte> elements,
                                             WeightDType dtype) {
-  switch (dtype) {
-    case WeightDType::f32:
-      return first_with<std::uint32_t>(0x7f800000u, elements);
-    case WeightDType::bf16:
-      return first_with<std::uint16_t>(0x7f80, elements);
-    case WeightDType::f16:
-      return first_with<std::uint16_t>(0x7c00, elements);
-  }
-  return std::nullopt;
+  const std::uint32_t exponent = traits_of(dtype).exponent;
+  return size_of(dtype) == sizeof exponent
+             ? first_with(exponent, elements)
+             : first_with(static_cast<std::uint16_t>(exponent), elements);
 }
 
 float value_of(std::span<const std::byte> elements, std::size_t element, WeightDType dtype) {
@@ -56,18 +49,6 @@ std::string place_of(const tensor::Region& region, std::size_t element) {
   const auto at = static_cast<std::int64_t>(element);
   return fmt::format("[{}, {}]", region.row + at / region.columns,
                      region.column + at % region.columns);
-}
-
-float largest_of(WeightDType dtype) {
-  switch (dtype) {
-    case WeightDType::f32:
-      return std::numeric_limits<float>::max();
-    case WeightDType::bf16:
-      return std::bit_cast<float>(0x7f7f0000u);
-    case WeightDType::f16:
-      return 65504;
-  }
-  return 0;
 }
 
 }  // namespace
@@ -100,7 +81,7 @@ std::optional<Error> out_of_range(const ElementsOf& of, std::span<const float> w
       "{}: tensor {} is {} at {}, beyond {}, whose largest number is {}; "
       "{} has its range",
       of.file.string(), of.tensor, wide[*found], place_of(of.region, *found), name_of(dtype),
-      largest_of(dtype), dtype == WeightDType::f16 ? "bfloat16 or float32" : "float32");
+      traits_of(dtype).largest, dtype == WeightDType::f16 ? "bfloat16 or float32" : "float32");
 }
 
 }  // namespace troupe::stages

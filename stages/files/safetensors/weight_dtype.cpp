@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "tensor/dtype.h"
 #include "tensor/error.h"
@@ -12,19 +13,10 @@
 namespace troupe::stages {
 namespace {
 
-struct Names {
-  WeightDType dtype;
-  std::string_view stored;
-  std::string_view name;
-  std::size_t bytes;
-};
-constexpr std::array<Names, 3> kNames = {{{WeightDType::f32, "F32", "float32", 4},
-                                          {WeightDType::bf16, "BF16", "bfloat16", 2},
-                                          {WeightDType::f16, "F16", "float16", 2}}};
-
-const Names& names_of(WeightDType dtype) {
-  return kNames[static_cast<std::size_t>(dtype)];
-}
+constexpr std::array<WeightDTypeTraits, 3> kTraits{
+    {{WeightDType::f32, "F32", "float32", 4, 0x7f800000u, std::numeric_limits<float>::max()},
+     {WeightDType::bf16, "BF16", "bfloat16", 2, 0x7f80u, std::bit_cast<float>(0x7f7f0000u)},
+     {WeightDType::f16, "F16", "float16", 2, 0x7c00u, 65504}}};
 
 // A float16 has 5 bits of exponent, whose bias is 15, and 10 of mantissa.
 constexpr int kMantissa = 10;
@@ -79,19 +71,13 @@ void narrow_each(std::span<const float> in, std::span<std::byte> out, Turn&& tur
 }  // namespace
 
 std::optional<WeightDType> weight_dtype(std::string_view stored) {
-  for (const Names& names : kNames)
-    if (names.stored == stored) return names.dtype;
+  for (const WeightDTypeTraits& traits : kTraits)
+    if (traits.stored == stored) return traits.dtype;
   return std::nullopt;
 }
 
-std::string_view stored_name(WeightDType dtype) {
-  return names_of(dtype).stored;
-}
-std::string_view name_of(WeightDType dtype) {
-  return names_of(dtype).name;
-}
-std::size_t size_of(WeightDType dtype) {
-  return names_of(dtype).bytes;
+const WeightDTypeTraits& traits_of(WeightDType dtype) {
+  return kTraits[static_cast<std::size_t>(dtype)];
 }
 
 void widen(std::span<const std::byte> in, WeightDType dtype, std::span<float> out) {
