@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
 
 namespace troupe::stages {
@@ -12,13 +14,24 @@ inline constexpr const char* kWeightsIndexFile = "model.safetensors.index.json";
 inline constexpr const char* kOptimizerIndexFile = "optimizer.safetensors.index.json";
 
 /// File name of part `part` of `num_parts`, counted from 0; the names count from 1.
-std::string weights_file(int part, int num_parts);
-std::string optimizer_file(int part, int num_parts);
+inline std::string weights_file(int part, int num_parts) {
+  return fmt::format("model-{:05}-of-{:05}.safetensors", part + 1, num_parts);
+}
+inline std::string optimizer_file(int part, int num_parts) {
+  return fmt::format("optimizer-{:05}-of-{:05}.safetensors", part + 1, num_parts);
+}
 /// Name of a tensor of a parameter's optimizer state.
-std::string exp_avg_name(const std::string& parameter);
-std::string exp_avg_sq_name(const std::string& parameter);
+inline std::string exp_avg_name(const std::string& parameter) {
+  return parameter + ".exp_avg";
+}
+inline std::string exp_avg_sq_name(const std::string& parameter) {
+  return parameter + ".exp_avg_sq";
+}
 
 /// Whether a name from outside is that of a file in the directory itself.
-bool is_plain_name(const std::string& name);
+inline bool is_plain_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+         name.find('\0') == std::string::npos;
+}
 
 }  // namespace troupe::stages

@@ -1,5 +1,3 @@
-#include "stages/files/safetensors/safetensors_header.h"
-
 #include <algorithm>
 
 #include "stages/files/safetensors/json_file.h"

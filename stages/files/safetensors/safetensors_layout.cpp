@@ -9,7 +9,6 @@
 
 #include "stages/files/safetensors/region_sums.h"
 #include "stages/files/safetensors/safetensors.h"
-#include "stages/files/safetensors/safetensors_header.h"
 #include "tensor/error.h"
 
 namespace troupe::stages {
