@@ -14,21 +14,13 @@ using tensor::Region;
 
 namespace {
 
-/// Part `index` of `parts` equal parts of the rows.
-Region rows_of(const Region& all, std::int64_t parts, std::int64_t index) {
-  TROUPE_ASSERT(all.rows % parts == 0);
-  Region part = all;
-  part.rows = all.rows / parts;
-  part.row = index * part.rows;
-  return part;
-}
-
-Region columns_of(const Region& all, std::int64_t parts, std::int64_t index) {
-  TROUPE_ASSERT(all.columns % parts == 0);
-  Region part = all;
-  part.columns = all.columns / parts;
-  part.column = index * part.columns;
-  return part;
+/// Part `index` of `parts` equal parts along one dim, of which `begin` and `size` are the members.
+Region part_of(Region all, std::int64_t Region::*begin, std::int64_t Region::*size,
+               std::int64_t parts, std::int64_t index) {
+  TROUPE_ASSERT(all.*size % parts == 0);
+  all.*size /= parts;
+  all.*begin = index * all.*size;
+  return all;
 }
 
 Region vocab_of(const Region& all, int shards, int shard) {
@@ -80,12 +72,12 @@ Region region_of(const ParameterInfo& info, const ModelConfig& model, const Shar
     case Split::none:
       return all;
     case Split::rows:
-      return rows_of(all, size, shard);
+      return part_of(all, &Region::row, &Region::rows, size, shard);
     case Split::columns:
-      return columns_of(all, size, shard);
+      return part_of(all, &Region::column, &Region::columns, size, shard);
     case Split::kv_rows: {
       const int sharing = shards_per_kv_head(model, size);
-      return rows_of(all, size / sharing, shard / sharing);
+      return part_of(all, &Region::row, &Region::rows, size / sharing, shard / sharing);
     }
     case Split::vocab_rows:
       return vocab_of(all, size, shard);

@@ -28,6 +28,7 @@ struct ChunkSpec {
   bool owned = true;  ///< false for a copy of a chunk that another stage owns (Parameter::owned)
   int live = 1;       ///< activation slots: microbatches between F and B or W at once
   int deferred = 0;   ///< slots for what I keeps for W, at once
+  std::size_t num_layers() const { return static_cast<std::size_t>(end_layer - first_layer); }
   bool operator==(const ChunkSpec&) const = default;
 };
 

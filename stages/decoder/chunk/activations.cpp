@@ -16,10 +16,6 @@ struct Scratch {
   RecomputedGroup again;
 };
 
-std::size_t num_blocks(const ChunkSpec& spec) {
-  return static_cast<std::size_t>(spec.end_layer - spec.first_layer);
-}
-
 /// A slot with what all slots share.
 ChunkSlot shared_slot(const Scratch& scratch) {
   ChunkSlot slot;
@@ -59,7 +55,7 @@ ChunkSlot lay_out_slot(const ChunkSpec& spec, int number, const Layers& layers,
   const bool owns_input = spec.embedding || gathers_edges(layers.sharding);
   if (spec.embedding) lay_out_embedding(layers, arena, slot);
   slot.documents = layers.block.lay_out_documents(arena);
-  for (std::size_t i = 0; i < num_blocks(spec); ++i) {
+  for (std::size_t i = 0; i < spec.num_layers(); ++i) {
     if (slot.discards && is_recomputed(layers.recompute, i)) {
       lay_out_kept(layers, scratch, i > 0 || owns_input, arena, slot);
       continue;
@@ -78,7 +74,7 @@ ChunkSlot lay_out_slot(const ChunkSpec& spec, int number, const Layers& layers,
 DeferredSlot lay_out_deferred(const ChunkSpec& spec, const Layers& layers, const Scratch& scratch,
                               Arena& arena) {
   DeferredSlot slot{.again = scratch.again.of_deferred(spec, layers, arena)};
-  for (std::size_t i = 0; i < num_blocks(spec); ++i) {
+  for (std::size_t i = 0; i < spec.num_layers(); ++i) {
     slot.blocks.push_back(layers.block.lay_out_deferred(arena));
   }
   if (spec.head)
@@ -98,7 +94,7 @@ void lay_out_immediate(std::span<const ChunkSpec> chunks, const Layers& layers,
   tensor::Tensor output_gradient;
   if (gathers_edges(layers.sharding)) output_gradient = layers.block.lay_out_input(arena);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
-    out[c].immediate = {.blocks = std::vector(num_blocks(chunks[c]), block),
+    out[c].immediate = {.blocks = std::vector(chunks[c].num_layers(), block),
                         .head = head,
                         .again = scratch.again.of_chunk(chunks[c]),
                         .output_gradient = output_gradient};
@@ -122,7 +118,7 @@ void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
     slot.documents = shared.documents;
     slot.forward_tokens = shared.forward_tokens;
     slot.whole_output = shared.whole_output;
-    slot.blocks.assign(num_blocks(chunks[c]), block);
+    slot.blocks.assign(chunks[c].num_layers(), block);
     slot.head = head;
   }
 }

@@ -21,9 +21,7 @@ struct ChunkLayers {
   HeadParameters head_gradients{};
   EmbeddingParameters embedding{}, embedding_gradients{};
 
-  std::size_t num_blocks() const {
-    return static_cast<std::size_t>(spec.end_layer - spec.first_layer);
-  }
+  std::size_t num_blocks() const { return spec.num_layers(); }
   /// Whether the chunk has no layers at all.
   bool copies() const { return !spec.embedding && !spec.head && num_blocks() == 0; }
   bool gathers_edges() const { return stages::gathers_edges(sharding) && !copies(); }

@@ -5,10 +5,6 @@
 namespace troupe::stages {
 namespace {
 
-std::size_t num_layers(const ChunkSpec& chunk) {
-  return static_cast<std::size_t>(chunk.end_layer - chunk.first_layer);
-}
-
 /// Whether the layer's input lies where its other discarded activations do.
 bool discards_input(const Layers& layers, std::size_t layer) {
   return !keeps_input(layers.recompute, layer) ||
@@ -18,7 +14,7 @@ bool discards_input(const Layers& layers, std::size_t layer) {
 /// Whether any layer's does.
 bool discards_inputs(std::span<const ChunkSpec> chunks, const Layers& layers) {
   return std::ranges::any_of(chunks, [&](const ChunkSpec& chunk) {
-    const std::size_t size = largest_group(layers.recompute, num_layers(chunk));
+    const std::size_t size = largest_group(layers.recompute, chunk.num_layers());
     return discards(chunk, layers.recompute) && size > 0 && discards_input(layers, size - 1);
   });
 }
@@ -26,7 +22,7 @@ bool discards_inputs(std::span<const ChunkSpec> chunks, const Layers& layers) {
 }  // namespace
 
 bool discards(const ChunkSpec& chunk, const Recompute& recompute) {
-  return recompute.mode != Recompute::Mode::none && num_layers(chunk) > 0 &&
+  return recompute.mode != Recompute::Mode::none && chunk.num_layers() > 0 &&
          chunk.live > recompute.kept_microbatches;
 }
 
@@ -44,7 +40,7 @@ std::vector<std::vector<BlockActivations>> lay_out_discarded(std::span<const Chu
   if (discards_inputs(chunks, layers)) x = layers.block.lay_out_input(arena);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     if (!is_one(chunks[c])) continue;
-    for (std::size_t layer = 0; layer < num_layers(chunks[c]); ++layer) {
+    for (std::size_t layer = 0; layer < chunks[c].num_layers(); ++layer) {
       const bool is_again = is_recomputed(recompute, layer);
       BlockActivations& block = out[c].emplace_back(is_again ? shared : without_memory(scratch));
       if (is_again && discards_input(layers, layer)) block.attention.x = x;
@@ -60,7 +56,7 @@ RecomputedGroup::RecomputedGroup(std::span<const ChunkSpec> chunks, const Layers
   std::size_t size = 0;
   for (const ChunkSpec& chunk : chunks)
     if (discards(chunk, recompute_))
-      size = std::max(size, largest_group(recompute_, num_layers(chunk)));
+      size = std::max(size, largest_group(recompute_, chunk.num_layers()));
   for (std::size_t place = 0; place < size; ++place) {
     BlockActivations& block = layers_.emplace_back(
         layers.block.lay_out_activations(arena, scratch_, discarded_by(recompute_.mode)));
@@ -74,7 +70,7 @@ RecomputedGroup::RecomputedGroup(std::span<const ChunkSpec> chunks, const Layers
 std::vector<BlockActivations> RecomputedGroup::of_chunk(const ChunkSpec& chunk) const {
   std::vector<BlockActivations> out;
   if (!discards(chunk, recompute_)) return out;
-  for (std::size_t layer = 0; layer < num_layers(chunk); ++layer) {
+  for (std::size_t layer = 0; layer < chunk.num_layers(); ++layer) {
     if (!is_recomputed(recompute_, layer)) {
       out.push_back(without_memory(scratch_));
       continue;
