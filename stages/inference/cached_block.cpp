@@ -1,7 +1,5 @@
 #include "stages/inference/cached_block.h"
 
-#include "tensor/parallel/row_view.h"
-
 namespace troupe::stages {
 
 using tensor::Tensor;
@@ -16,15 +14,11 @@ tensor::LinearShape inference_shape(const InferenceLayers& spec) {
 }
 
 CachedActivations CachedActivations::rows(std::int64_t count) const {
-  const auto of = [count](const Tensor& x) { return tensor::row_view(x, 0, count); };
-  const auto sublayer = [&](const CachedSublayer& all) -> CachedSublayer {
-    return {.inner = of(all.inner), .hidden = of(all.hidden)};
-  };
-  CachedActivations first{.norm = of(norm),
-                          .statistics = statistics,
-                          .mid = of(mid),
-                          .sublayers = {.attention = sublayer(sublayers.attention),
-                                        .feed_forward = sublayer(sublayers.feed_forward)}};
+  CachedActivations first = *this;
+  auto& [attention, feed_forward] = first.sublayers;
+  for (Tensor* x : {&first.norm, &first.mid, &attention.inner, &attention.hidden,
+                    &feed_forward.inner, &feed_forward.hidden})
+    use_rows(*x, count);
   use_rows(first.statistics, count);
   return first;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tensor/error.h"
-#include "tensor/parallel/row_view.h"
 
 namespace troupe::stages {
 
@@ -26,11 +25,6 @@ InferenceLayers layers_of(const InferenceSpec& spec, ShardThreads* shards) {
 StageSpec stage_of(const InferenceSpec& spec) {
   return {
       .model = spec.model, .chunks = {spec.chunk}, .sharding = spec.sharding, .training = false};
-}
-
-Tensor first(const Tensor& x, std::int64_t count) {
-  if (!x || x.shape.rank() == 2) return x ? tensor::row_view(x, 0, count) : x;
-  return {x.data, x.dtype, {count}};
 }
 
 }  // namespace
@@ -124,7 +118,7 @@ void InferenceStage::pack(tensor::Stream& stream) const {
 void InferenceStage::forward(tensor::Stream& stream, const TokenRows& rows, const Tensor& x) const {
   TROUPE_ASSERT(rows.count() == spec_.prompt_rows || rows.count() == spec_.sequences);
   TROUPE_ASSERT(x.shape[0] == rows.count() && x.dtype == spec_.model.dtype);
-  const DeviceRows own = bring(stream, rows);
+  const RowTensors own = bring(stream, rows);
   if (embedding_) embed(stream, own, x);
   const tensor::CachedTokens tokens{
       .sequences = own.sequences, .positions = own.positions, .cos = own.cos, .sin = own.sin};
@@ -132,21 +126,18 @@ void InferenceStage::forward(tensor::Stream& stream, const TokenRows& rows, cons
     block_.forward(stream, blocks_[i], tokens, cache_of(i), activations_, x);
 }
 
-InferenceStage::DeviceRows InferenceStage::bring(tensor::Stream& stream,
-                                                 const TokenRows& rows) const {
-  const auto copy = [&](const Tensor& from, const Tensor& to) {
-    const Tensor own = first(to, rows.count());
-    if (own) ops_.copy(stream, from, own);
-    return own;
-  };
-  return {.ids = copy(rows.ids(), rows_.ids),
-          .sequences = copy(rows.sequences(), rows_.sequences),
-          .positions = copy(rows.positions(), rows_.positions),
-          .cos = copy(rows.cos(), rows_.cos),
-          .sin = copy(rows.sin(), rows_.sin)};
+RowTensors InferenceStage::bring(tensor::Stream& stream, const TokenRows& rows) const {
+  using R = RowTensors;
+  const RowTensors from = rows.tensors();
+  RowTensors own = rows_;
+  for (Tensor R::*x : {&R::ids, &R::sequences, &R::positions, &R::cos, &R::sin}) {
+    use_rows(own.*x, rows.count());
+    if (own.*x) ops_.copy(stream, from.*x, own.*x);
+  }
+  return own;
 }
 
-void InferenceStage::embed(tensor::Stream& stream, const DeviceRows& rows, const Tensor& x) const {
+void InferenceStage::embed(tensor::Stream& stream, const RowTensors& rows, const Tensor& x) const {
   embedding_->lookup(stream, rows.ids, embedding_weights_.table, x);
   if (layers_.shards) layers_.shards->add(spec_.sharding.shard, x);
   if (embedding_weights_.positions)

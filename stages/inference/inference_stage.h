@@ -46,17 +46,13 @@ class InferenceStage {
     std::unique_ptr<tensor::ColumnParallelLinear> projection;
     HeadWeights weights;
   };
-  /// The rows in memory of the device.
-  struct DeviceRows {
-    tensor::Tensor ids, sequences, positions, cos, sin;
-  };
 
   void lay_out_packed(Arena& arena);
   void lay_out_activations(Arena& arena);
   void set_scratch(Arena& arena);
   /// Copies the rows to the device.
-  DeviceRows bring(tensor::Stream& stream, const TokenRows& rows) const;
-  void embed(tensor::Stream& stream, const DeviceRows& rows, const tensor::Tensor& x) const;
+  RowTensors bring(tensor::Stream& stream, const TokenRows& rows) const;
+  void embed(tensor::Stream& stream, const RowTensors& rows, const tensor::Tensor& x) const;
   tensor::Tensor cache_of(std::size_t layer) const;
 
   const InferenceSpec spec_;
@@ -69,7 +65,7 @@ class InferenceStage {
   EmbeddingParameters embedding_weights_;
   Head head_;
   CachedActivations activations_;
-  DeviceRows rows_;
+  RowTensors rows_;  // in memory of the device
   tensor::Buffer packed_memory_, activation_memory_, cache_memory_;
 };
 

@@ -18,6 +18,12 @@ struct NewToken {
   std::int64_t length = 0;
 };
 
+/// What ops are told of the rows of a pass.
+struct RowTensors {
+  tensor::Tensor ids, sequences, positions;  // [count] int32; sequences: -1: no token
+  tensor::Tensor cos, sin;  // [count, D/2] float32; empty if the model has no rotary embedding
+};
+
 /// The rows of a pass in pinned memory, where ops of any device can read them. Rows without a token
 /// follow the others. May be filled again once the ops that read it have run.
 class TokenRows {
@@ -29,18 +35,10 @@ class TokenRows {
   void fill(std::span<const NewToken> tokens, std::int64_t count);
 
   std::int64_t count() const { return count_; }
-  // [count] int32
-  tensor::Tensor ids() const { return numbers(0); }
-  tensor::Tensor sequences() const { return numbers(1); }  ///< -1: no token
-  tensor::Tensor positions() const { return numbers(2); }
-  // [count, D/2] float32; empty if the model has no rotary embedding
-  tensor::Tensor cos() const { return angles(0); }
-  tensor::Tensor sin() const { return angles(1); }
+  RowTensors tensors() const;
 
  private:
-  tensor::Tensor numbers(int which) const;
-  tensor::Tensor angles(int which) const;
-  void rotate(std::int64_t row, const NewToken& token);
+  void rotate(const RowTensors& rows, std::int64_t row, const NewToken& token);
 
   const ModelConfig model_;
   const std::int64_t most_;
