@@ -3,7 +3,7 @@
 #include <span>
 
 #include "stages/decoder/chunk/chunk_layers.h"
-#include "stages/decoder/parameters/module_parameters.h"
+#include "stages/decoder/parameters/parameter_layout.h"
 
 namespace troupe::stages {
 namespace {
@@ -56,14 +56,14 @@ std::string name_of_unit(const ParameterLayout& layout, const ModelConfig& model
 
 std::vector<std::vector<int>> reads_of(const StageSpec& stage, int chunk, Pass pass) {
   const ChunkSpec& spec = stage.chunks[static_cast<std::size_t>(chunk)];
-  const ModuleParameters modules(stage.model, lay_out_parameters(stage));
+  const ParameterLayout layout = lay_out_parameters(stage);
   const ChunkLayers layers{.spec = spec, .sharding = stage.sharding, .recompute = stage.recompute};
   std::vector<std::vector<int>> reads;
   for (const Node& node : row_of(layers, pass).nodes) {
     reads.emplace_back();
     const int layer = spec.first_layer + static_cast<int>(node.block);
     if (stage.state.weights && node.reads_weights && node.module)
-      reads.back() = modules.buckets_of(*node.module, layer);
+      reads.back() = layout.buckets_of(*node.module, layer);
   }
   return reads;
 }

@@ -59,7 +59,7 @@ Chunk::Chunk(const ChunkSpec& spec, const Layers& layers, const Parameters& para
 }
 
 void Chunk::name_parameters(const Parameters& parameters) {
-  const ModuleParameters& modules = parameters.modules();
+  const ParameterLayout& layout = parameters.layout();
   const auto keep = [&](std::vector<int> numbers) -> std::span<const int> {
     if (numbers.empty()) return {};
     return numbers_.emplace_back(std::move(numbers));
@@ -78,19 +78,19 @@ void Chunk::name_parameters(const Parameters& parameters) {
       const int layer = layer_of(node.block);
       if (node.kind == Node::Kind::weight_gradient) {
         const std::span<const int> numbers =
-            keep(modules.numbers_of(*node.module, std::nullopt, layer));
+            keep(layout.numbers_of(*node.module, std::nullopt, layer));
         row.ends[i].gradients = numbers;
         node.gradients = parameters.gradients_of(*node.module, layer);
         node.is_frozen = std::ranges::all_of(numbers, is_frozen);
-        if (divides_gradients_) row.ends[i].adds_to = keep(modules.buckets_of(*node.module, layer));
+        if (divides_gradients_) row.ends[i].adds_to = keep(layout.buckets_of(*node.module, layer));
       }
       if (parameters.divides_weights() && node.reads_weights)
-        row.ends[i].reads = keep(modules.buckets_of(*node.module, layer));
+        row.ends[i].reads = keep(layout.buckets_of(*node.module, layer));
     }
   if (!parameters.divides_weights()) return;
   for (std::size_t i = 0; i < layers_.num_blocks(); ++i)
-    unit_of_block_.push_back(modules.buckets_of(Module::attention, layer_of(i)).front());
-  if (spec.head) unit_of_head_ = modules.buckets_of(Module::head, 0).front();
+    unit_of_block_.push_back(layout.buckets_of(Module::attention, layer_of(i)).front());
+  if (spec.head) unit_of_head_ = layout.buckets_of(Module::head, 0).front();
 }
 
 void Chunk::pack() const {

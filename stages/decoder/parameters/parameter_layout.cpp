@@ -242,6 +242,37 @@ void lay_out_slots(const StageSpec& spec, ParameterLayout& layout) {
 
 }  // namespace
 
+std::vector<int> ParameterLayout::numbers_of(Module module, std::optional<Field> field,
+                                             int layer) const {
+  if (module == Module::head && ties_head && field.value_or(Field::weight) == Field::weight)
+    return numbers_of(Module::embedding, Field::weight);
+  const bool is_of_layer = Module::attention_norm <= module && module <= Module::feed_forward;
+  std::vector<int> numbers;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const ParameterInfo& info = entries[i].info;
+    if (info.module == module && info.field == field.value_or(info.field) &&
+        (!is_of_layer || info.layer == layer))
+      numbers.push_back(static_cast<int>(i));
+  }
+  return numbers;
+}
+
+std::optional<std::size_t> ParameterLayout::table() const {
+  const std::vector<int> numbers = numbers_of(Module::embedding, Field::weight);
+  if (numbers.empty()) return std::nullopt;
+  return static_cast<std::size_t>(numbers.front());
+}
+
+std::vector<int> ParameterLayout::buckets_of(Module module, int layer) const {
+  if (module == Module::head && head_use >= 0) return {head_use};
+  std::vector<int> buckets;
+  for (const int parameter : numbers_of(module, std::nullopt, layer)) {
+    const int bucket = entries[static_cast<std::size_t>(parameter)].bucket;
+    if (buckets.empty() || buckets.back() != bucket) buckets.push_back(bucket);
+  }
+  return buckets;
+}
+
 int ParameterLayout::bucket_of(int layer) const {
   const auto has_layer = [&](const Entry& entry) { return entry.info.layer == layer; };
   const auto found = std::ranges::find_if(entries, has_layer);
@@ -260,7 +291,7 @@ std::vector<Bucket> ParameterLayout::buckets_by(const BucketRule& rule) const {
 }
 
 ParameterLayout lay_out_parameters(const StageSpec& spec) {
-  ParameterLayout layout;
+  ParameterLayout layout{.ties_head = spec.model.tie_word_embeddings};
   for (ParameterInfo& info : parameters_of(spec.model)) {
     if (!holds(spec, info)) continue;
     if (!info.is_joined) layout.size = aligned(layout.size);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "stages/stage/gradient_pieces.h"
@@ -49,6 +50,7 @@ struct ParameterLayout {
   std::int64_t size = 0;              ///< elements of one storage
   std::int64_t moments = 0;           ///< elements of each storage of moments
   std::int64_t twin_moments = 0;      ///< the same, of the slice that is kept for another replica
+  bool ties_head = false;             ///< the head's matrix is the embedding's
   /// Elements of the head's own gradient of a tied embedding in this stage.
   std::int64_t tied_size = 0;
 
@@ -72,6 +74,14 @@ struct ParameterLayout {
   /// empty if weights stay gathered.
   BucketSlots forward_slots, backward_slots;
 
+  /// Numbers in Stage::parameters() of a module's parameters, or of those that are one field of it;
+  /// `layer` if it is one of a layer's. The head of a tied embedding has that one's.
+  std::vector<int> numbers_of(Module module, std::optional<Field> field = {}, int layer = 0) const;
+  /// The number of the matrix of token embeddings, if the stage has it.
+  std::optional<std::size_t> table() const;
+  /// Numbers in Stage::buckets() of a module's buckets, each once: those to which its weight
+  /// gradients add, and whose weights it reads.
+  std::vector<int> buckets_of(Module module, int layer) const;
   /// The bucket with the first parameter of a layer (ParameterInfo::layer), or with the head's
   /// matrix.
   int bucket_of(int layer) const;

@@ -51,36 +51,32 @@ Tensor join(std::span<const Tensor> parts) {
 }  // namespace
 
 Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
-    : Parameters(spec, lay_out_parameters(spec), device) {}
-
-Parameters::Parameters(const StageSpec& spec, const ParameterLayout& layout, tensor::Device& device)
-    : model_(spec.model),
+    : layout_(lay_out_parameters(spec)),
       ops_(device.ops()),
-      divides_gradients_(spec.state.gradients && spec.training),
-      modules_(spec.model, layout) {
+      divides_gradients_(spec.state.gradients && spec.training) {
   const bool divides_weights = spec.state.weights;
   TROUPE_ASSERT(!spec.keep_previous || (!divides_gradients_ && !divides_weights));
-  weight_memory_ = allocate(device, divides_weights ? layout.head_use_begin : layout.size);
-  gathered_memory_ = allocate(device, layout.forward_slots.size + layout.backward_slots.size);
+  weight_memory_ = allocate(device, divides_weights ? layout_.head_use_begin : layout_.size);
+  gathered_memory_ = allocate(device, layout_.forward_slots.size + layout_.backward_slots.size);
   if (spec.training) {
-    gradient_memory_ = allocate(device, divides_gradients_ ? layout.kept_size : layout.size);
-    bucket_memory_ = allocate(device, layout.gradient_slots.size);
-    exp_avg_memory_ = allocate(device, layout.moments);
-    exp_avg_sq_memory_ = allocate(device, layout.moments);
-    twin_memory_ = allocate(device, 2 * layout.twin_moments);
-    if (!divides_gradients_) tied_memory_ = allocate(device, layout.tied_size);
+    gradient_memory_ = allocate(device, divides_gradients_ ? layout_.kept_size : layout_.size);
+    bucket_memory_ = allocate(device, layout_.gradient_slots.size);
+    exp_avg_memory_ = allocate(device, layout_.moments);
+    exp_avg_sq_memory_ = allocate(device, layout_.moments);
+    twin_memory_ = allocate(device, 2 * layout_.twin_moments);
+    if (!divides_gradients_) tied_memory_ = allocate(device, layout_.tied_size);
   }
   if (spec.training && spec.keep_previous) {
-    previous_memory_ = allocate(device, layout.size + 2 * layout.moments);
-    saved_weights_ = view(previous_memory_, 0, {layout.size});
+    previous_memory_ = allocate(device, layout_.size + 2 * layout_.moments);
+    saved_weights_ = view(previous_memory_, 0, {layout_.size});
   }
-  for (const ParameterLayout::Entry& entry : layout.entries) {
+  for (const ParameterLayout::Entry& entry : layout_.entries) {
     all_.push_back({.name = entry.info.name,
                     .offset = entry.offset,
                     .exp_avg = view(exp_avg_memory_, entry.moments),
                     .exp_avg_sq = view(exp_avg_sq_memory_, entry.moments),
                     .twin_exp_avg = view(twin_memory_, entry.twin_moments),
-                    .twin_exp_avg_sq = view(twin_memory_, entry.twin_moments, layout.twin_moments),
+                    .twin_exp_avg_sq = view(twin_memory_, entry.twin_moments, layout_.twin_moments),
                     .update = update_of(entry.info, spec.decay_all),
                     .owned = entry.owned,
                     .owned_by_stage = entry.owned_by_stage,
@@ -89,48 +85,46 @@ Parameters::Parameters(const StageSpec& spec, const ParameterLayout& layout, ten
                     .row_cuts = entry.row_cuts,
                     .slice = spec.state.index,
                     .twin_slice = spec.state.twin()});
-    splits_.push_back(entry.info.split);
-    bucket_of_.push_back(entry.bucket);
   }
-  view_whole(spec, layout);
-  view_slots(spec, layout);
-  view_kept(spec, layout);
-  view_buckets(spec, layout);
+  view_whole(spec);
+  view_slots(spec);
+  view_kept(spec);
+  view_buckets(spec);
   next_ = all_;
   for (std::size_t i = 0; previous_memory_.data() && i < next_.size(); ++i) {
-    const auto& moments = layout.entries[i].moments;
-    next_[i].exp_avg = view(previous_memory_, moments, layout.size);
-    next_[i].exp_avg_sq = view(previous_memory_, moments, layout.size + layout.moments);
+    const auto& moments = layout_.entries[i].moments;
+    next_[i].exp_avg = view(previous_memory_, moments, layout_.size);
+    next_[i].exp_avg_sq = view(previous_memory_, moments, layout_.size + layout_.moments);
   }
 }
 
 /// Weights and gradients that are always whole.
-void Parameters::view_whole(const StageSpec& spec, const ParameterLayout& layout) {
-  if (!spec.state.weights) weights_ = view(weight_memory_, 0, {layout.size});
-  if (!divides_gradients_) gradients_ = view(gradient_memory_, 0, {layout.size});
-  if (!divides_gradients_ && layout.tied_size > 0)
-    head_use_ = view(tied_memory_, 0, layout.entries.front().shape);
+void Parameters::view_whole(const StageSpec& spec) {
+  if (!spec.state.weights) weights_ = view(weight_memory_, 0, {layout_.size});
+  if (!divides_gradients_) gradients_ = view(gradient_memory_, 0, {layout_.size});
+  if (!divides_gradients_ && layout_.tied_size > 0)
+    head_use_ = view(tied_memory_, 0, layout_.entries.front().shape);
   for (std::size_t i = 0; i < all_.size(); ++i) {
-    const auto& [offset, shape] = std::pair(layout.entries[i].offset, layout.entries[i].shape);
+    const auto& [offset, shape] = std::pair(layout_.entries[i].offset, layout_.entries[i].shape);
     if (weights_) all_[i].weight = view(weight_memory_, offset, shape);
     if (gradients_) all_[i].gradient = view(gradient_memory_, offset, shape);
   }
 }
 
 /// Weights and gradients that are whole while their bucket has a slot.
-void Parameters::view_slots(const StageSpec& spec, const ParameterLayout& layout) {
+void Parameters::view_slots(const StageSpec& spec) {
   const auto in_slot = [&](const Buffer& memory, const BucketSlots& slots, std::size_t bucket,
                            const ParameterLayout::Entry& entry, std::int64_t skip = 0) {
-    const std::int64_t begin = skip + slots.offset_of(bucket) - layout.buckets[bucket].begin;
+    const std::int64_t begin = skip + slots.offset_of(bucket) - layout_.buckets[bucket].begin;
     return view(memory, begin + entry.offset, entry.shape);
   };
-  const BucketSlots &forward = layout.forward_slots, &backward = layout.backward_slots;
+  const BucketSlots &forward = layout_.forward_slots, &backward = layout_.backward_slots;
   const bool gathers_again = !backward.slot_of.empty();
   for (std::size_t i = 0; i < all_.size(); ++i) {
-    const ParameterLayout::Entry& entry = layout.entries[i];
+    const ParameterLayout::Entry& entry = layout_.entries[i];
     const auto bucket = static_cast<std::size_t>(entry.bucket);
     if (divides_gradients_)
-      all_[i].gradient = in_slot(bucket_memory_, layout.gradient_slots, bucket, entry);
+      all_[i].gradient = in_slot(bucket_memory_, layout_.gradient_slots, bucket, entry);
     if (spec.state.weights) all_[i].weight = in_slot(gathered_memory_, forward, bucket, entry);
     forward_views_.push_back(all_[i].weight);
     backward_views_.push_back(gathers_again
@@ -138,10 +132,11 @@ void Parameters::view_slots(const StageSpec& spec, const ParameterLayout& layout
                                   : all_[i].weight);
     gradient_views_.push_back(all_[i].gradient);
   }
-  if (layout.head_use < 0) return;
-  const auto bucket = static_cast<std::size_t>(layout.head_use);
-  const ParameterLayout::Entry& entry = layout.entries.front();
-  if (divides_gradients_) head_use_ = in_slot(bucket_memory_, layout.gradient_slots, bucket, entry);
+  if (layout_.head_use < 0) return;
+  const auto bucket = static_cast<std::size_t>(layout_.head_use);
+  const ParameterLayout::Entry& entry = layout_.entries.front();
+  if (divides_gradients_)
+    head_use_ = in_slot(bucket_memory_, layout_.gradient_slots, bucket, entry);
   if (!spec.state.weights) return;
   forward_head_use_ = in_slot(gathered_memory_, forward, bucket, entry);
   backward_head_use_ = gathers_again
@@ -150,10 +145,10 @@ void Parameters::view_slots(const StageSpec& spec, const ParameterLayout& layout
 }
 
 /// The slices that stay.
-void Parameters::view_kept(const StageSpec& spec, const ParameterLayout& layout) {
+void Parameters::view_kept(const StageSpec& spec) {
   const bool has_twin = spec.state.twin() >= 0;
   for (std::size_t i = 0; i < all_.size(); ++i) {
-    const ParameterLayout::Entry& entry = layout.entries[i];
+    const ParameterLayout::Entry& entry = layout_.entries[i];
     Parameter& parameter = all_[i];
     const auto place = [&](bool is_divided, const Buffer& memory, const Tensor& whole, bool twin) {
       if (is_divided) return view(memory, twin ? entry.twin_kept : entry.kept);
@@ -169,14 +164,14 @@ void Parameters::view_kept(const StageSpec& spec, const ParameterLayout& layout)
   }
 }
 
-void Parameters::view_buckets(const StageSpec& spec, const ParameterLayout& layout) {
+void Parameters::view_buckets(const StageSpec& spec) {
   if (!spec.training) return;
   const bool divides_weights = spec.state.weights;
-  for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
-    const Bucket& range = layout.buckets[b];
-    const ParameterLayout::Kept& kept = layout.kept[b];
-    StateBucket bucket{.range = range, .is_head_use = static_cast<int>(b) == layout.head_use};
-    const auto slices = cut_into_slices(range, layout.pieces, spec.state.count);
+  for (std::size_t b = 0; b < layout_.buckets.size(); ++b) {
+    const Bucket& range = layout_.buckets[b];
+    const ParameterLayout::Kept& kept = layout_.kept[b];
+    StateBucket bucket{.range = range, .is_head_use = static_cast<int>(b) == layout_.head_use};
+    const auto slices = cut_into_slices(range, layout_.pieces, spec.state.count);
     const auto slice_of = [&](const Buffer& memory, int number) {
       const Slice& slice = slices[static_cast<std::size_t>(number)];
       return view(memory, slice.begin, {slice.size()});
@@ -186,8 +181,8 @@ void Parameters::view_buckets(const StageSpec& spec, const ParameterLayout& layo
       return view(memory, skip + slots.offset_of(b), {range.size()});
     };
     if (divides_gradients_) {
-      bucket.gradient = in_slot(bucket_memory_, layout.gradient_slots);
-      bucket.gradient_slot = layout.gradient_slots.slot_of[b];
+      bucket.gradient = in_slot(bucket_memory_, layout_.gradient_slots);
+      bucket.gradient_slot = layout_.gradient_slots.slot_of[b];
       bucket.kept_gradient = view(gradient_memory_, kept.offset, {kept.size});
       if (spec.state.twins && !bucket.is_head_use)
         bucket.twin_gradient = view(gradient_memory_, kept.twin_offset, {kept.twin_size});
@@ -198,16 +193,17 @@ void Parameters::view_buckets(const StageSpec& spec, const ParameterLayout& layo
     }
     if (divides_weights) {
       // The head's use is gathered from the embedding's slices.
-      const auto source = bucket.is_head_use ? static_cast<std::size_t>(bucket_of_.front()) : b;
+      const auto source =
+          bucket.is_head_use ? static_cast<std::size_t>(layout_.entries.front().bucket) : b;
       bucket.kept_weights =
-          view(weight_memory_, layout.kept[source].offset, {layout.kept[source].size});
+          view(weight_memory_, layout_.kept[source].offset, {layout_.kept[source].size});
       bucket.forward_weights = bucket.backward_weights =
-          in_slot(gathered_memory_, layout.forward_slots);
-      bucket.forward_slot = bucket.backward_slot = layout.forward_slots.slot_of[b];
-      if (!layout.backward_slots.slot_of.empty()) {
+          in_slot(gathered_memory_, layout_.forward_slots);
+      bucket.forward_slot = bucket.backward_slot = layout_.forward_slots.slot_of[b];
+      if (!layout_.backward_slots.slot_of.empty()) {
         bucket.backward_weights =
-            in_slot(gathered_memory_, layout.backward_slots, layout.forward_slots.size);
-        bucket.backward_slot = layout.backward_slots.slot_of[b];
+            in_slot(gathered_memory_, layout_.backward_slots, layout_.forward_slots.size);
+        bucket.backward_slot = layout_.backward_slots.slot_of[b];
       }
     } else if (!bucket.is_head_use) {
       bucket.forward_weights = bucket.backward_weights =
@@ -255,15 +251,15 @@ void Parameters::swap_moments() {
 }
 
 Tensor Parameters::tied_gradient() const {
-  const auto table = modules_.table();
-  if (!model_.tie_word_embeddings || !table || head_use_) return {};
+  const auto table = layout_.table();
+  if (!layout_.ties_head || !table || head_use_) return {};
   const Parameter& matrix = all_[*table];
   return divides_gradients_ ? matrix.kept_gradient : matrix.gradient;
 }
 
 Tensor Parameters::view_of(const Views& views, Module module, Field field, int layer) const {
   std::vector<Tensor> joined;
-  for (const int number : modules_.numbers_of(module, field, layer))
+  for (const int number : layout_.numbers_of(module, field, layer))
     joined.push_back(views[static_cast<std::size_t>(number)]);
   return joined.empty() ? Tensor{} : join(joined);
 }
@@ -307,7 +303,7 @@ HeadParameters Parameters::head_gradients() const {
 std::vector<Tensor> Parameters::gradients_of(Module module, int layer) const {
   if (module == Module::head && head_use_) return {head_use_};
   std::vector<Tensor> gradients;
-  for (const int number : modules_.numbers_of(module, std::nullopt, layer))
+  for (const int number : layout_.numbers_of(module, std::nullopt, layer))
     if (const Tensor& gradient = gradient_views_[static_cast<std::size_t>(number)])
       gradients.push_back(gradient);
   return gradients;
@@ -315,13 +311,14 @@ std::vector<Tensor> Parameters::gradients_of(Module module, int layer) const {
 
 void Parameters::add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) const {
   if (!head_use_) return;
-  const std::size_t embedding = modules_.table().value();
+  const std::size_t embedding = layout_.table().value();
   const auto number = static_cast<int>(embedding);
   if (number < parameters.first || number >= parameters.end) return;
   const Parameter& matrix = all_[embedding];
   if (divides_gradients_)
-    ops_.accumulate(stream, buckets_.back().kept_gradient,
-                    buckets_[static_cast<std::size_t>(bucket_of_[embedding])].kept_gradient);
+    ops_.accumulate(
+        stream, buckets_.back().kept_gradient,
+        buckets_[static_cast<std::size_t>(layout_.entries[embedding].bucket)].kept_gradient);
   else
     ops_.accumulate(stream, head_use_, matrix.gradient);
 }

@@ -8,7 +8,7 @@
 #include "stages/decoder/layers/decoder_block.h"
 #include "stages/decoder/layers/embedding.h"
 #include "stages/decoder/layers/head_loss.h"
-#include "stages/decoder/parameters/module_parameters.h"
+#include "stages/decoder/parameters/parameter_layout.h"
 
 namespace troupe::stages {
 
@@ -51,9 +51,7 @@ class Parameters {
   /// What the weight gradients of a module write: none without training.
   std::vector<tensor::Tensor> gradients_of(Module module, int layer) const;
 
-  /// How the shards divide a parameter, by its number in all().
-  Split split_of(int parameter) const { return splits_[static_cast<std::size_t>(parameter)]; }
-  const ModuleParameters& modules() const { return modules_; }
+  const ParameterLayout& layout() const { return layout_; }
 
   /// Stage::add_tied_uses().
   void add_tied_uses(tensor::Stream& stream, const ParameterRange& parameters) const;
@@ -61,14 +59,13 @@ class Parameters {
  private:
   using Views = std::vector<tensor::Tensor>;  // by number in all()
 
-  Parameters(const StageSpec& spec, const ParameterLayout& layout, tensor::Device& device);
-  void view_whole(const StageSpec& spec, const ParameterLayout& layout);
+  void view_whole(const StageSpec& spec);
   std::array<const tensor::Buffer*, 3> gradient_buffers() const {
     return {&gradient_memory_, &bucket_memory_, &tied_memory_};
   }
-  void view_slots(const StageSpec& spec, const ParameterLayout& layout);
-  void view_kept(const StageSpec& spec, const ParameterLayout& layout);
-  void view_buckets(const StageSpec& spec, const ParameterLayout& layout);
+  void view_slots(const StageSpec& spec);
+  void view_kept(const StageSpec& spec);
+  void view_buckets(const StageSpec& spec);
   const Views& weights_of(Pass pass) const {
     return pass == Pass::forward ? forward_views_ : backward_views_;
   }
@@ -79,7 +76,7 @@ class Parameters {
   BlockParameters block(int layer, const Views& views) const;
   HeadParameters head(const Views& views, const tensor::Tensor& head_use) const;
 
-  const ModelConfig model_;
+  const ParameterLayout layout_;
   tensor::Ops& ops_;
   tensor::Buffer weight_memory_;
   tensor::Buffer gradient_memory_;
@@ -97,10 +94,7 @@ class Parameters {
   std::vector<Parameter> all_, next_;
   Views forward_views_, backward_views_, gradient_views_;
   std::vector<StateBucket> buckets_;
-  std::vector<int> bucket_of_;  ///< by parameter
   bool divides_gradients_ = false;
-  std::vector<Split> splits_;
-  const ModuleParameters modules_;
 };
 
 }  // namespace troupe::stages

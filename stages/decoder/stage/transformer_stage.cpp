@@ -278,9 +278,9 @@ std::unique_ptr<tensor::Work> TransformerStage::sum_over_shards(tensor::Stream& 
   if (!group) return nullptr;
   const Split split = by_head ? Split::kv_rows : Split::none;
   shared_gradients_.clear();
-  for (int i = parameters.first; i < parameters.end; ++i)
-    if (parameters_.split_of(i) == split)
-      shared_gradients_.push_back(parameters_.all()[static_cast<std::size_t>(i)].gradient);
+  for (auto i = static_cast<std::size_t>(parameters.first); std::cmp_less(i, parameters.end); ++i)
+    if (parameters_.layout().entries[i].info.split == split)
+      shared_gradients_.push_back(parameters_.all()[i].gradient);
   if (shared_gradients_.empty()) return nullptr;
   return group->all_reduce_many(stream, shared_gradients_);
 }
