@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "stages/replicas/gradient_traffic.h"
+#include "stages/replicas/step_collectives.h"
 #include "stages/stage/row_sizes.h"
 
 namespace troupe::actors {

@@ -1,27 +1,20 @@
 #include "stages/replicas/step_collectives.h"
 
+#include <algorithm>
 #include <span>
 
 #include "stages/decoder/chunk/chunk_layers.h"
 #include "stages/decoder/parameters/parameter_layout.h"
+#include "stages/replicas/bucket_reduction.h"
 
 namespace troupe::stages {
 namespace {
 
-/// Adds collectives of one kind up.
-struct Sum {
-  int count = 0;
-  std::int64_t elements = 0;
-  void add(std::int64_t size) {
-    ++count;
-    elements += size;
-  }
-  PlannedCollectives of(const char* operation, tensor::DType dtype = tensor::DType::f32) const {
-    return {.operation = operation,
-            .count = count,
-            .bytes = elements * static_cast<std::int64_t>(tensor::size_of(dtype))};
-  }
-};
+/// Counts one more, of so many elements.
+void add(PlannedCollectives& to, std::int64_t elements, tensor::DType dtype = tensor::DType::f32) {
+  ++to.count;
+  to.bytes += elements * static_cast<std::int64_t>(tensor::size_of(dtype));
+}
 
 /// What one lane gathers: the buckets that their slot does not have already.
 std::vector<int> gathered_in(const BucketSlots& slots, std::span<const int> order) {
@@ -50,6 +43,20 @@ std::string name_of_unit(const ParameterLayout& layout, const ModelConfig& model
   if (layer == kEmbeddingLayer) return "embedding";
   if (layer == kPositionsLayer) return "positions";
   return layer == model.num_hidden_layers ? "head" : "layer " + std::to_string(layer);
+}
+
+/// Elements of those parameters of a bucket that the shards divide so.
+std::int64_t elements_of(const ParameterLayout& layout, const Bucket& bucket, Split split) {
+  std::int64_t elements = 0;
+  for (int i = bucket.parameters.first; i < bucket.parameters.end; ++i) {
+    const ParameterLayout::Entry& entry = layout.entries[static_cast<std::size_t>(i)];
+    if (entry.info.split == split) elements += entry.shape.num_elements();
+  }
+  return elements;
+}
+
+void keep_largest(std::int64_t& largest, std::int64_t elements) {
+  largest = std::max(largest, elements);
 }
 
 }  // namespace
@@ -86,32 +93,66 @@ std::vector<PlannedCollectives> plan_collectives(const DataParallelSpec& spec,
   if (replicas == 1) return {};
   const ParameterLayout layout = lay_out_parameters(stage);
   const StateSharding& state = stage.state;
-  Sum reduced, exchanged, forwarded, gathered;
+  PlannedCollectives reduced{.operation = state.count == 1 ? "all-reduce" : "reduce-scatter"};
   if (state.count == 1) {
-    for (const Bucket& bucket : layout.buckets_by(spec.buckets)) reduced.add(bucket.size());
-    return {reduced.of("all-reduce", spec.wire)};
+    for (const Bucket& bucket : layout.buckets_by(spec.buckets))
+      add(reduced, bucket.size(), spec.wire);
+    return {reduced};
   }
+  PlannedCollectives exchanged{"all-reduce"}, forwarded{"all-to-all"}, gathered{"all-gather"};
   for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
     const bool is_head_use = static_cast<int>(b) == layout.head_use;
     const std::int64_t size = layout.buckets[b].size(), slice = layout.kept[b].size;
     if (is_head_use && !state.gradients) continue;
-    for (int i = 0; i < (state.gradients ? spec.microbatches : 1); ++i) reduced.add(size);
-    exchanged.add(slice);
+    for (int i = 0; i < (state.gradients ? spec.microbatches : 1); ++i)
+      add(reduced, size, spec.wire);
+    add(exchanged, slice);
     if (is_head_use) continue;
-    forwarded.add(slice);
-    if (!state.weights) gathered.add(size);
+    add(forwarded, slice);
+    if (!state.weights) add(gathered, size);
   }
   if (state.weights) {
     const auto [forward, backward] = gathered_in(layout, state, order);
     for (const auto* units : {&forward, &backward})
       for (const int unit : *units)
-        gathered.add(layout.buckets[static_cast<std::size_t>(unit)].size());
+        add(gathered, layout.buckets[static_cast<std::size_t>(unit)].size());
   }
-  std::vector<PlannedCollectives> all{reduced.of("reduce-scatter", spec.wire)};
-  if (replicas > state.count) all.push_back(exchanged.of("all-reduce"));
-  if (state.twins) all.push_back(forwarded.of("all-to-all"));
-  all.push_back(gathered.of("all-gather"));
+  std::vector<PlannedCollectives> all{reduced};
+  if (replicas > state.count) all.push_back(exchanged);
+  if (state.twins) all.push_back(forwarded);
+  all.push_back(gathered);
   return all;
+}
+
+GradientTraffic gradient_traffic(const BucketRule& rule, const StageSpec& stage) {
+  const ParameterLayout layout = lay_out_parameters(stage);
+  const auto buckets = layout.buckets_by(rule);
+  const int replicas = stage.state.count;
+  GradientTraffic most;
+  most.at_once = static_cast<int>(std::min(BucketReduction::kUnderWay, buckets.size()));
+  most.sums = std::ssize(layout.entries);
+  std::vector<std::int64_t> sums(static_cast<std::size_t>(replicas));
+  for (const Bucket& bucket : buckets) {
+    keep_largest(most.bucket, bucket.size());
+    keep_largest(most.norms, elements_of(layout, bucket, Split::none));
+    keep_largest(most.kv_heads, elements_of(layout, bucket, Split::kv_rows));
+    const auto slices = cut_into_slices(bucket, layout.pieces, replicas);
+    for (std::size_t replica = 0; replicas > 1 && replica < slices.size(); ++replica) {
+      keep_largest(most.slice, slices[replica].size());
+      keep_largest(most.sums, sums[replica] += slices[replica].pieces.count());
+    }
+  }
+  // That is read, and those ahead.
+  const int gathers = 1 + stage.state.prefetch;
+  most.forward_gathers = std::min(gathers, static_cast<int>(layout.forward_slots.offsets.size()));
+  most.backward_gathers = std::min(gathers, static_cast<int>(layout.backward_slots.offsets.size()));
+  const auto is_embedding = [](const ParameterLayout::Entry& entry) {
+    return entry.info.layer == kEmbeddingLayer;
+  };
+  const auto embedding = std::ranges::find_if(layout.entries, is_embedding);
+  if (stage.model.tie_word_embeddings && layout.tied_size == 0 && embedding != layout.entries.end())
+    most.tied = embedding->shape.num_elements();
+  return most;
 }
 
 }  // namespace troupe::stages

@@ -1,7 +1,6 @@
-#include "stages/replicas/gradient_traffic.h"
-
 #include <boost/test/unit_test.hpp>
 
+#include "stages/replicas/step_collectives.h"
 #include "tests/support/null_device.h"
 
 namespace troupe::test {
