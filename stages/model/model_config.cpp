@@ -105,15 +105,11 @@ std::string check_head(const ModelConfig& c) {
   return {};
 }
 
-std::string check_epsilon(std::string_view field, double value) {
-  if (value > 0 && value < 1) return {};
-  return fmt::format("{} = {} must lie between 0 and 1; usual: 1e-5", field, value);
-}
-
 std::string check_numbers(const ModelConfig& c) {
   for (const auto& [field, value] : {std::pair("rms_norm_eps", c.rms_norm_eps),
                                      std::pair("layer_norm_epsilon", c.layer_norm_epsilon)})
-    if (auto why = check_epsilon(field, value); !why.empty()) return why;
+    if (!(value > 0 && value < 1))
+      return fmt::format("{} = {} must lie between 0 and 1; usual: 1e-5", field, value);
   if (!(c.initializer_range >= 0 && std::isfinite(c.initializer_range))) {
     return fmt::format("initializer_range = {} must not be negative; usual: 0.02",
                        c.initializer_range);

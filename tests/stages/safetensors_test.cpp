@@ -44,6 +44,12 @@ tensor::Tensor view(std::vector<T>& values, tensor::DType dtype, tensor::Shape s
   return {values.data(), dtype, shape};
 }
 
+void verify(const SafetensorsFile& file) {
+  const Progress nobody;
+  ProgressSum verified(nobody, 0);
+  file.verify(verified);
+}
+
 std::vector<float> floats_of(const SafetensorsFile& file, const TensorEntry& entry) {
   std::vector<float> values(entry.num_bytes() / sizeof(float));
   file.read(entry, entry.whole, std::as_writable_bytes(std::span(values)));
@@ -75,7 +81,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
       BOOST_TEST(entry.num_bytes() == 0u);
     }
   }
-  BOOST_CHECK_NO_THROW(file.verify());
+  BOOST_CHECK_NO_THROW(verify(file));
 }
 
 BOOST_AUTO_TEST_CASE(the_bytes_are_those_of_the_format) {
@@ -146,7 +152,7 @@ BOOST_AUTO_TEST_CASE(regions_have_a_checksum_each) {
   write_regions(path, layout, {{"m", {1, 2, 0, 2}, std::as_bytes(std::span(below))}}, copies,
                 nullptr);
   const SafetensorsFile file = SafetensorsFile::open(path);
-  BOOST_CHECK_NO_THROW(file.verify());
+  BOOST_CHECK_NO_THROW(verify(file));
   BOOST_TEST((floats_of(file, file.tensors()[0]) == std::vector<float>{1, 2, 3, 4, 5, 6}));
 }
 
@@ -278,7 +284,7 @@ BOOST_AUTO_TEST_CASE(a_changed_byte_is_found_by_its_checksum) {
   BOOST_TEST((floats_of(file, file.tensors()[0]) == values));
   const std::vector<std::string> words = {"file.safetensors", "damaged", "hurt"};
   expect_error(ErrorKind::data, words, [&] { floats_of(file, file.tensors()[1]); });
-  expect_error(ErrorKind::data, words, [&] { file.verify(); });
+  expect_error(ErrorKind::data, words, [&] { verify(file); });
 }
 
 /// The time per tensor must not depend on their number: work that grows with its square would

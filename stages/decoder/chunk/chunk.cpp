@@ -12,12 +12,6 @@ using tensor::Tensor;
 
 namespace {
 
-template <typename Items>
-auto& at(Items& items, int index) {
-  TROUPE_ASSERT(index >= 0 && static_cast<std::size_t>(index) < items.size());
-  return items[static_cast<std::size_t>(index)];
-}
-
 ChunkLayers layers_of(const ChunkSpec& spec, const Layers& layers, const Parameters& parameters,
                       const PackedChunk& packed) {
   ChunkLayers out{

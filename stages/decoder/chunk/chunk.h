@@ -9,8 +9,16 @@
 #include "stages/decoder/chunk/chunk_layers.h"
 #include "stages/decoder/chunk/packed_chunks.h"
 #include "stages/decoder/parameters/parameters.h"
+#include "tensor/error.h"
 
 namespace troupe::stages {
+
+/// One of the items, by a number that must be in range.
+template <typename Items>
+auto& at(Items& items, int index) {
+  TROUPE_ASSERT(index >= 0 && static_cast<std::size_t>(index) < items.size());
+  return items[static_cast<std::size_t>(index)];
+}
 
 /// The layers of one chunk in order, over numbered slots. Its functions implement those of Stage.
 /// Runs the rows of its nodes (node.h), and knows nothing of what they compute.

@@ -93,14 +93,14 @@ class TransformerStage final : public Stage {
   void begin_step() override;
   std::int64_t give_up_gradients() override;
   std::span<const NodeEffects> nodes(int chunk, Pass pass) const override {
-    return chunk_at(chunk).nodes(pass);
+    return at(chunks_, chunk).nodes(pass);
   }
   const tensor::Work* awaited(Pass pass, int chunk, int slot, int node) const override {
-    return chunk_at(chunk).awaited(pass, slot, node);
+    return at(chunks_, chunk).awaited(pass, slot, node);
   }
   void forward_node(const ForwardCall& call, int node) override;
   void backward_node(const BackwardCall& call, int node) override;
-  tensor::Event& ran(int chunk, int slot) override { return chunk_at(chunk).ran(slot); }
+  tensor::Event& ran(int chunk, int slot) override { return at(chunks_, chunk).ran(slot); }
   tensor::Stream& stream_of(Pass pass) const override {
     return pass == Pass::forward ? streams_.forward() : streams_.backward();
   }
@@ -131,8 +131,6 @@ class TransformerStage final : public Stage {
   void weights_changed() override;
 
  private:
-  const Chunk& chunk_at(int chunk) const;
-  Chunk& chunk_at(int chunk);
   void pack_if_stale();
   void update_twin(const Parameter& parameter, const tensor::AdamWStep& step);
 
@@ -183,14 +181,6 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
   if (spec_.state.count == 1) packed_copies_ = copies_of(parameters_.all(), matrices);
 }
 
-const Chunk& TransformerStage::chunk_at(int chunk) const {
-  TROUPE_ASSERT(chunk >= 0 && chunk < num_chunks());
-  return chunks_[static_cast<std::size_t>(chunk)];
-}
-Chunk& TransformerStage::chunk_at(int chunk) {
-  return const_cast<Chunk&>(std::as_const(*this).chunk_at(chunk));
-}
-
 StageMemory TransformerStage::allocated() const {
   StageMemory memory = parameters_.allocated();
   memory.activations =
@@ -233,11 +223,11 @@ std::int64_t TransformerStage::give_up_gradients() {
 void TransformerStage::forward_node(const ForwardCall& call, int node) {
   const std::int64_t targets = call.step_targets > 0 ? call.step_targets : spec_.global_tokens;
   const float loss_scale = static_cast<float>(1.0 / static_cast<double>(targets));
-  chunk_at(call.chunk).forward_node(call, node, loss_scale);
+  at(chunks_, call.chunk).forward_node(call, node, loss_scale);
 }
 
 void TransformerStage::backward_node(const BackwardCall& call, int node) {
-  chunk_at(call.chunk).backward_node(call, node);
+  at(chunks_, call.chunk).backward_node(call, node);
 }
 
 double TransformerStage::evaluate(int chunk, const Tensor& input, const Tensor& output,
@@ -248,12 +238,13 @@ double TransformerStage::evaluate(int chunk, const Tensor& input, const Tensor& 
   *loss.as<double>() = 0;
   pack_if_stale();
   streams_.forward_waits();
-  chunk_at(chunk).evaluate({.input = input,
-                            .output = output,
-                            .ids = ids,
-                            .targets = targets,
-                            .documents = documents,
-                            .loss = loss});
+  at(chunks_, chunk)
+      .evaluate({.input = input,
+                 .output = output,
+                 .ids = ids,
+                 .targets = targets,
+                 .documents = documents,
+                 .loss = loss});
   streams_.synchronize();
   return *loss.as<double>();
 }

@@ -175,11 +175,6 @@ void read_value_head(ConfigFields& fields, ModelConfig& model) {
   model.tie_word_embeddings = false;  // there is nothing to tie
 }
 
-/// A text that was read as a config.json before, its fields in their order.
-nlohmann::ordered_json parsed(const std::string& text) {
-  return nlohmann::ordered_json::parse(text);
-}
-
 std::string text_of(const nlohmann::ordered_json& config) {
   return config.dump(2) + '\n';
 }
@@ -225,7 +220,7 @@ std::string to_hf_config(const ModelConfig& model) {
 }
 
 std::string trained_hf_config(const std::string& text, const ModelConfig& model) {
-  auto config = parsed(text);
+  auto config = nlohmann::ordered_json::parse(text);  // its fields in their order
   set_dtype(config, "float32");
   config["initializer_range"] = model.initializer_range;
   for (const ModelField& field : hf_kind(model.kind).fields)
@@ -236,7 +231,7 @@ std::string trained_hf_config(const std::string& text, const ModelConfig& model)
 }
 
 std::string with_dtype(const std::string& text, std::string_view dtype) {
-  auto config = parsed(text);
+  auto config = nlohmann::ordered_json::parse(text);  // its fields in their order
   set_dtype(config, dtype);
   return text_of(config);
 }

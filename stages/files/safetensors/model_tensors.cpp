@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <utility>
+#include <set>
 #include <vector>
 
 #include "stages/files/safetensors/file_names.h"
@@ -16,19 +16,22 @@
 namespace troupe::stages {
 namespace {
 
-/// Refuses a model of more layers than there are tensors, before parameters_of makes a list for it.
-void check_layers(const TensorMap& tensors, const ModelConfig& model) {
+/// Throws unless the map holds exactly the tensors names_of(tensor) of each tensor of the model.
+template <typename NamesOf>
+void check_tensors(const TensorMap& tensors, const ModelConfig& model, const NamesOf& names_of) {
+  // Before parameters_of makes a list for all layers.
   if (model.num_hidden_layers > static_cast<std::int64_t>(tensors.size()))
     throw data_error("{} tensors cannot make a model of {} layers", tensors.size(),
                      model.num_hidden_layers);
-}
-
-/// Throws if there are tensors besides the expected ones, which have all been found.
-void check_count(const TensorMap& tensors, std::vector<std::string> expected) {
+  std::set<std::string, std::less<>> expected;
+  for (const StoredTensor& tensor : stored_tensors(model))
+    for (const std::string& name : names_of(tensor)) {
+      find_tensor(tensors, name, tensor.shape);
+      expected.insert(name);
+    }
   if (tensors.size() == expected.size()) return;
-  std::ranges::sort(expected);
   for (const auto& [name, place] : tensors)
-    if (!std::ranges::binary_search(expected, name))
+    if (!expected.contains(name))
       throw data_error("{}: tensor {} is no part of the model", place.file->path().string(), name);
 }
 
@@ -47,26 +50,15 @@ TensorMap map_tensors(std::span<const SafetensorsFile> files) {
 }
 
 void check_weights(const TensorMap& tensors, const ModelConfig& model) {
-  check_layers(tensors, model);
-  std::vector<std::string> names;
-  for (const StoredTensor& expected : stored_tensors(model)) {
-    find_tensor(tensors, expected.name, expected.shape);
-    names.push_back(expected.name);
-  }
-  check_count(tensors, std::move(names));
+  check_tensors(tensors, model,
+                [](const StoredTensor& tensor) { return std::vector{tensor.name}; });
 }
 
 void check_optimizer(const TensorMap& tensors, const ModelConfig& model) {
-  check_layers(tensors, model);
-  std::vector<std::string> names;
-  for (const StoredTensor& expected : stored_tensors(model)) {
-    if (expected.frozen) continue;
-    for (const std::string& name : {exp_avg_name(expected.name), exp_avg_sq_name(expected.name)}) {
-      find_tensor(tensors, name, expected.shape);
-      names.push_back(name);
-    }
-  }
-  check_count(tensors, std::move(names));
+  check_tensors(tensors, model, [](const StoredTensor& tensor) -> std::vector<std::string> {
+    if (tensor.frozen) return {};
+    return {exp_avg_name(tensor.name), exp_avg_sq_name(tensor.name)};
+  });
 }
 
 void check_sums(const TensorMap& tensors) {

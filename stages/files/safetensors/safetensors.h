@@ -103,7 +103,6 @@ class SafetensorsFile {
                    Order order = Order::rows) const;
   /// Checks the bytes of every tensor that has an XXH64, and reports them region by region.
   void verify(ProgressSum& verified) const;
-  void verify() const;
   /// The number of bytes that verify() reads.
   std::uint64_t bytes_with_sums() const;
 

@@ -99,12 +99,6 @@ void SafetensorsFile::verify(ProgressSum& verified) const {
     }
 }
 
-void SafetensorsFile::verify() const {
-  const Progress nobody;
-  ProgressSum verified(nobody, bytes_with_sums());
-  verify(verified);
-}
-
 std::uint64_t SafetensorsFile::bytes_with_sums() const {
   std::uint64_t bytes = 0;
   for (const TensorEntry& entry : header_.tensors)
