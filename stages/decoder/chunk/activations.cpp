@@ -174,19 +174,20 @@ void give_scratch(const Layers& layers, const Scratch& scratch) {
 }  // namespace
 
 std::vector<ChunkActivations> lay_out_activations(std::span<const ChunkSpec> chunks,
-                                                  const Layers& layers, Mode mode, Arena& arena) {
+                                                  const Layers& layers, bool training,
+                                                  Arena& arena) {
   std::vector<ChunkActivations> out(chunks.size());
   Scratch scratch;
   lay_out_forward_scratch(layers, arena, scratch);
   const auto of_backwards = [&] {
-    if (mode == Mode::evaluation) return;
+    if (!training) return;
     lay_out_backward_scratch(chunks, layers, arena, scratch);
     lay_out_immediate(chunks, layers, scratch, arena, out);
   };
   const auto of_evaluation = [&] { lay_out_evaluation(chunks, layers, scratch, arena, out); };
   arena.overlay(of_backwards, of_evaluation);
   give_scratch(layers, scratch);
-  if (mode == Mode::evaluation) return out;
+  if (!training) return out;
   const auto discarded = lay_out_discarded(chunks, layers, scratch.block, arena);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     out[c].discarded = discarded[c];

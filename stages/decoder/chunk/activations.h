@@ -65,12 +65,11 @@ struct ChunkActivations {
   ChunkSlot evaluation;  ///< for evaluate(): all blocks share one, each writes over its input
 };
 
-enum class Mode { training, evaluation };
-
 /// Divides the arena among scratch and the chunks' slots. Forwards and backwards may run at the
 /// same time and so share nothing but slots. The scratch memory of backwards lies over that of
-/// evaluate(), which runs alone; in evaluation mode there is none for backwards.
+/// evaluate(), which runs alone; without training there is none for backwards.
 std::vector<ChunkActivations> lay_out_activations(std::span<const ChunkSpec> chunks,
-                                                  const Layers& layers, Mode mode, Arena& arena);
+                                                  const Layers& layers, bool training,
+                                                  Arena& arena);
 
 }  // namespace troupe::stages

@@ -18,10 +18,6 @@ using tensor::Tensor;
 
 namespace {
 
-Mode mode_of(const StageSpec& spec) {
-  return spec.training ? Mode::training : Mode::evaluation;
-}
-
 /// What layers run on. `groups`: null if nothing is computed.
 struct Lane {
   const Streams& streams;
@@ -68,7 +64,7 @@ std::size_t packed_bytes(const StageSpec& spec, const Layers& layers) {
 
 std::size_t activation_bytes(const StageSpec& spec, const Layers& layers) {
   Arena count;
-  lay_out_activations(spec.chunks, layers, mode_of(spec), count);
+  lay_out_activations(spec.chunks, layers, spec.training, count);
   return count.bytes();
 }
 
@@ -170,7 +166,7 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
   Arena packed_arena(packed_memory_.data());
   Arena activation_arena(activation_memory_.data());
   const auto packed = lay_out_packed(spec_, lay_out_parameters(spec_), layers_, packed_arena);
-  auto activations = lay_out_activations(spec_.chunks, layers_, mode_of(spec_), activation_arena);
+  auto activations = lay_out_activations(spec_.chunks, layers_, spec_.training, activation_arena);
   for (std::size_t c = 0; c < spec_.chunks.size(); ++c) {
     chunks_.emplace_back(spec_.chunks[c], layers_, parameters_, packed[c],
                          std::move(activations[c]));

@@ -97,10 +97,6 @@ constexpr std::string_view kSilent[]{"_name_or_path",
                                      "unsloth_version",
                                      "use_cache"};
 
-bool is_neutral(const json& value, const char* neutral) {
-  return value.is_null() || value == json::parse(neutral);
-}
-
 }  // namespace
 
 const json& ConfigFields::value(const std::string& name) {
@@ -119,7 +115,7 @@ void ConfigFields::refuse(const std::string& name, const std::string& why) const
 
 void ConfigFields::refuse_unsupported() {
   for (const auto& [field, neutral] : kUnsupported)
-    if (!is_neutral(value(field), neutral))
+    if (const json& found = value(field); !found.is_null() && found != json::parse(neutral))
       refuse(field, fmt::format("Troupe does not compute this; expected {}", neutral));
 }
 

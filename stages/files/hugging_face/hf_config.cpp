@@ -175,10 +175,6 @@ void read_value_head(ConfigFields& fields, ModelConfig& model) {
   model.tie_word_embeddings = false;  // there is nothing to tie
 }
 
-std::string text_of(const nlohmann::ordered_json& config) {
-  return config.dump(2) + '\n';
-}
-
 void set_dtype(nlohmann::ordered_json& config, std::string_view dtype) {
   config[config.contains("torch_dtype") && !config.contains("dtype") ? "torch_dtype" : "dtype"] =
       dtype;
@@ -227,13 +223,13 @@ std::string trained_hf_config(const std::string& text, const ModelConfig& model)
     if (const auto* of = std::get_if<Member<double>>(&field.member))
       if (of->at == &M::attention_dropout || of->at == &M::hidden_dropout)
         write_field(field, model, config);
-  return text_of(config);
+  return config.dump(2) + '\n';
 }
 
 std::string with_dtype(const std::string& text, std::string_view dtype) {
   auto config = nlohmann::ordered_json::parse(text);  // its fields in their order
   set_dtype(config, dtype);
-  return text_of(config);
+  return config.dump(2) + '\n';
 }
 
 }  // namespace troupe::stages

@@ -14,6 +14,8 @@
 namespace troupe::stages {
 namespace {
 
+using nlohmann::json;
+
 constexpr std::size_t kAlignment = 8;
 
 /// The dtype's place in the format's order. Wide dtypes come later in it, and first in a file, so
@@ -35,10 +37,6 @@ std::vector<std::string> region_names(const TensorLayout& tensor) {
   for (const tensor::Region& region : tensor.regions)
     names.push_back(region_name(tensor.name, region, matrix_of(tensor.shape)));
   return names;
-}
-
-std::string quoted(const std::string& text) {
-  return nlohmann::json(text).dump();
 }
 
 }  // namespace
@@ -86,7 +84,7 @@ void SafetensorsLayout::add_metadata(const std::vector<TensorLayout>& tensors) {
   head_ += R"({"__metadata__":{"format":"pt")";
   for (const TensorLayout& tensor : tensors)
     for (const std::string& name : region_names(tensor)) {
-      head_ += fmt::format(R"(,{}:")", quoted(sum_key(name)));
+      head_ += fmt::format(R"(,{}:")", json(sum_key(name)).dump());
       sums_[name] = head_.size();
       head_ += fmt::format(R"({}")", kUnsetSum);
     }
@@ -101,8 +99,8 @@ void SafetensorsLayout::add_entries(const std::vector<TensorLayout>& tensors) {
     size_ += static_cast<std::uint64_t>(whole.num_elements()) * element_bytes;
     places_[tensor.name] = {whole, {begin, whole.columns, element_bytes}};
     head_ += fmt::format(R"(,{}:{{"dtype":"{}","shape":[{}],"data_offsets":[{},{}]}})",
-                         quoted(tensor.name), tensor.dtype, fmt::join(tensor.shape.dims(), ","),
-                         begin, size_);
+                         json(tensor.name).dump(), tensor.dtype,
+                         fmt::join(tensor.shape.dims(), ","), begin, size_);
   }
   head_ += '}';
 }
