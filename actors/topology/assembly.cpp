@@ -1,5 +1,7 @@
 #include "actors/topology/assembly.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -24,22 +26,19 @@ std::vector<ChunkCapacity> enough_for_both(std::vector<ChunkCapacity> training,
 }
 
 std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape) {
-  std::string text = std::to_string(schedules::digest(assembly.plan)) + ' ' +
-                     std::to_string(schedules::digest(assembly.eval_plan));
+  std::string text =
+      fmt::format("{} {}", schedules::digest(assembly.plan), schedules::digest(assembly.eval_plan));
   for (const auto& c : shape.layout.chunks)
-    text += ' ' + std::to_string(c.first_layer) + '-' + std::to_string(c.end_layer) + '@' +
-            std::to_string(c.stage);
+    text += fmt::format(" {}-{}@{}", c.first_layer, c.end_layer, c.stage);
   for (const auto& c : assembly.capacities)
-    text += ' ' + std::to_string(c.live) + '/' + std::to_string(c.deferred) + '/' +
-            std::to_string(c.forward_slots) + '/' + std::to_string(c.backward_slots);
+    text += fmt::format(" {}/{}/{}/{}", c.live, c.deferred, c.forward_slots, c.backward_slots);
   const auto& [mode, method, num_layers, distributes, kept] = spec.recompute;
-  text += " recompute " + std::to_string(static_cast<int>(mode)) + '/' +
-          std::to_string(static_cast<int>(method)) + '/' + std::to_string(num_layers) + '/' +
-          std::to_string(distributes) + '/' + std::to_string(kept);
-  text += " tp" + std::to_string(shape.mesh.tp) + (shape.mesh.sequence_parallel ? " sp " : " ") +
-          std::to_string(spec.batch.micro) + 'x' + std::to_string(spec.batch.seq_len) + '/' +
-          std::to_string(static_cast<int>(spec.batch.documents)) + 'x' +
-          std::to_string(spec.model.hidden_size) + ' ' + std::string(name_of(spec.model.dtype));
+  text += fmt::format(" recompute {:d}/{:d}/{}/{:d}/{}", static_cast<int>(mode),
+                      static_cast<int>(method), num_layers, distributes, kept);
+  text += fmt::format(" tp{}{}{}x{}/{}x{} {}", shape.mesh.tp,
+                      shape.mesh.sequence_parallel ? " sp " : " ", spec.batch.micro,
+                      spec.batch.seq_len, static_cast<int>(spec.batch.documents),
+                      spec.model.hidden_size, name_of(spec.model.dtype));
   return stages::xxh64(text);
 }
 
@@ -104,9 +103,7 @@ stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, cons
 }  // namespace
 
 Assembly assemble(const RunSpec& spec, const ClusterShape& shape) {
-  RunSpec current = spec;
-  current.mesh = shape.mesh;
-  current.schedule = shape.schedule;
+  const RunSpec current = with_shape(spec, shape);
   Assembly assembly{
       .plan = make_plan(current), .eval_plan = make_eval_plan(current), .capacities = {}};
   const auto& chunks = shape.layout.chunks;
@@ -126,18 +123,17 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
   RankAssembly part{.place = place_of(shape.mesh, rank)};
   const auto stage = static_cast<std::size_t>(part.place.stage);
   const int num_chunks = assembly.plan.num_chunks();
+  const auto is_here = [&](int c) {
+    return assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)] == part.place.stage;
+  };
   for (int c = 0; c < num_chunks; ++c)
-    if (assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)] == part.place.stage)
-      part.chunks.push_back(c);
+    if (is_here(c)) part.chunks.push_back(c);
   part.stage =
       stage_spec(assembly, spec, shape.layout, part.chunks, sharding_at(shape.mesh, part.place));
   part.stage.state = state_sharding_of(spec, shape, rank);
   part.actions = assembly.plan.actions[stage];
   part.eval_actions = assembly.eval_plan.actions[stage];
 
-  const auto is_here = [&](int c) {
-    return assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)] == part.place.stage;
-  };
   for (int c = 0; c < num_chunks; ++c)
     if (!assembly.plan.is_first(c) && (is_here(c - 1) || is_here(c)))
       add_edges(part.edges, assembly, spec, shape.mesh, part.place, c);

@@ -96,4 +96,10 @@ ClusterShape first_shape(const RunSpec& spec) {
           .layout = layout_of(layers, plan.rank_of_chunk)};
 }
 
+RunSpec with_shape(RunSpec spec, const ClusterShape& shape) {
+  spec.mesh = shape.mesh;
+  spec.schedule = shape.schedule;
+  return spec;
+}
+
 }  // namespace troupe::actors

@@ -105,5 +105,7 @@ int mirror_of(const ClusterShape& shape, int rank);
 
 /// The shape a run starts with: layers split over the plan's chunks as the spec says.
 ClusterShape first_shape(const RunSpec& spec);
+/// The spec with another mesh and schedule, such as for make_plan().
+RunSpec with_shape(RunSpec spec, const ClusterShape& shape);
 
 }  // namespace troupe::actors

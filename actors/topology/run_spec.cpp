@@ -37,6 +37,17 @@ schedules::Gathering gathering_of(const RunSpec& spec, const schedules::Costs& c
       .reshards = data_parallel.reshards};
 }
 
+schedules::ScheduleShape shape_of(const RunSpec& spec) {
+  return {.stages = spec.mesh.pp,
+          .chunks = spec.schedule.chunks,
+          .microbatches = spec.num_microbatches(),
+          .costs = costs_of(spec)};
+}
+
+schedules::Plan generate(const char* name, const schedules::ScheduleShape& shape) {
+  return schedules::find_generator(name)->generate(shape);
+}
+
 }  // namespace
 
 schedules::Costs costs_of(const RunSpec& spec) {
@@ -58,21 +69,6 @@ schedules::Costs costs_of(const RunSpec& spec) {
   costs.gathering = gathering_of(spec, costs);
   return costs;
 }
-
-namespace {
-
-schedules::ScheduleShape shape_of(const RunSpec& spec) {
-  return {.stages = spec.mesh.pp,
-          .chunks = spec.schedule.chunks,
-          .microbatches = spec.num_microbatches(),
-          .costs = costs_of(spec)};
-}
-
-schedules::Plan generate(const char* name, const schedules::ScheduleShape& shape) {
-  return schedules::find_generator(name)->generate(shape);
-}
-
-}  // namespace
 
 schedules::Costs unit_costs(const RunSpec& spec) {
   using stages::Recompute;

@@ -99,17 +99,10 @@ std::string check_schedule(const RunSpec& spec, const ClusterShape& shape) {
                      shape.schedule.kind, fmt::join(kinds, ", "));
 }
 
-schedules::Plan plan_of(const RunSpec& spec, const ClusterShape& shape) {
-  RunSpec changed = spec;
-  changed.mesh = shape.mesh;
-  changed.schedule = shape.schedule;
-  return make_plan(changed);
-}
-
 /// The layout of a changed shape: its own if the new plan keeps every chunk in its place, else one
 /// by the run's rule. Throws if the rule has no layer for some chunk.
 Layout layout_for(const RunSpec& spec, const ClusterShape& shape) {
-  const schedules::Plan plan = plan_of(spec, shape);
+  const schedules::Plan plan = make_plan(with_shape(spec, shape));
   const auto& chunks = shape.layout.chunks;
   if (std::ranges::equal(chunks, plan.rank_of_chunk, {}, &Layout::Chunk::stage) &&
       shape.layout.copies() == plan.num_copies)
@@ -208,7 +201,7 @@ std::string chunks_hint(const RunSpec& spec, const ClusterShape& current,
 /// The layout as --layout splits the layers.
 Layout layout_by(const RunSpec& spec, const ClusterShape& current, const ScaleRequest& request,
                  const LayerSplit& split, const ClusterShape& shape) {
-  const schedules::Plan plan = plan_of(spec, shape);
+  const schedules::Plan plan = make_plan(with_shape(spec, shape));
   const int given = static_cast<int>(split.layers.size()), needed = plan.chunks_per_copy();
   try {
     return layout_of(split_layers(split, spec.model, needed), plan.rank_of_chunk);

@@ -90,11 +90,18 @@ LayerTimes layer_times(const Layout& layout, const Measured& measured) {
 
 StepSimulation::StepSimulation(const RunSpec& spec, const ClusterShape& shape, LayerTimes times,
                                double hop_s)
-    : times_(std::move(times)), hop_s_(hop_s) {
-  RunSpec changed = spec;
-  changed.mesh = shape.mesh;
-  changed.schedule = shape.schedule;
-  plan_ = make_plan(changed);
+    : plan_(make_plan(with_shape(spec, shape))), times_(std::move(times)), hop_s_(hop_s) {}
+
+schedules::StageCosts costs_of(const ActionTimes& times) {
+  return {.forward = times.of(Op::F),
+          .input_gradient = times.of(Op::I),
+          .weight_gradient = times.of(Op::W),
+          .backward = times.of(Op::B),
+          .pair = std::nullopt,
+          .collectives = {.forward = times.collective_of(Op::F),
+                          .input_gradient = times.collective_of(Op::I),
+                          .weight_gradient = times.collective_of(Op::W),
+                          .backward = times.collective_of(Op::B)}};
 }
 
 schedules::Costs StepSimulation::costs(const Layout& layout) const {
@@ -109,15 +116,7 @@ schedules::Costs StepSimulation::costs(const Layout& layout) const {
       chunk_times.seconds[k] = layer.seconds[k] * (chunk.end_layer - chunk.first_layer) +
                                (layout.is_first(i) ? times_.embedding.seconds[k] : 0) +
                                (layout.is_last(i) ? times_.head.seconds[k] : 0);
-    costs.chunks.push_back({.forward = chunk_times.of(Op::F),
-                            .input_gradient = chunk_times.of(Op::I),
-                            .weight_gradient = chunk_times.of(Op::W),
-                            .backward = chunk_times.of(Op::B),
-                            .pair = std::nullopt,
-                            .collectives = {.forward = chunk_times.collective_of(Op::F),
-                                            .input_gradient = chunk_times.collective_of(Op::I),
-                                            .weight_gradient = chunk_times.collective_of(Op::W),
-                                            .backward = chunk_times.collective_of(Op::B)}});
+    costs.chunks.push_back(costs_of(chunk_times));
   }
   return costs;
 }

@@ -21,6 +21,9 @@ struct LayerTimes {
 /// stage has such a chunk, the embedding counts as 0.
 LayerTimes layer_times(const Layout& layout, const Measured& measured);
 
+/// What a chunk's actions cost that take so long.
+schedules::StageCosts costs_of(const ActionTimes& times);
+
 /// A step's plan and the times of its actions, to simulate the step under any split of the layers.
 class StepSimulation {
  public:

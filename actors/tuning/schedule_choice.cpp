@@ -45,24 +45,17 @@ std::string text_of(const schedules::Costs& costs) {
 
 /// Costs that are the same for every chunk, the averages of the given ones.
 schedules::Costs averaged(const schedules::Costs& costs) {
-  const auto average = [&](const auto& of) {
-    double sum = 0;
-    for (const auto& chunk : costs.chunks) sum += of(chunk);
-    return sum / static_cast<double>(costs.chunks.size());
-  };
+  using schedules::Op;
+  ActionTimes mean;
+  for (const auto& chunk : costs.chunks)
+    for (const Op op : {Op::F, Op::I, Op::W, Op::B}) {
+      mean.of(op) += schedules::computation(chunk, op);
+      mean.collective_of(op) += schedules::collective(chunk, op);
+    }
+  for (double& seconds : mean.seconds) seconds /= static_cast<double>(costs.chunks.size());
   schedules::Costs out;
   out.hop = costs.hop;
-  out.chunks = {
-      {.forward = average([](const auto& c) { return c.forward; }),
-       .input_gradient = average([](const auto& c) { return c.input_gradient; }),
-       .weight_gradient = average([](const auto& c) { return c.weight_gradient; }),
-       .backward = average([](const auto& c) { return computation(c, schedules::Op::B); }),
-       .pair = std::nullopt,
-       .collectives = {
-           .forward = average([](const auto& c) { return c.collectives.forward; }),
-           .input_gradient = average([](const auto& c) { return c.collectives.input_gradient; }),
-           .weight_gradient = average([](const auto& c) { return c.collectives.weight_gradient; }),
-           .backward = average([](const auto& c) { return collective(c, schedules::Op::B); })}}};
+  out.chunks = {costs_of(mean)};
   return out;
 }
 
