@@ -59,7 +59,8 @@ void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {
 }
 
 void NeighbourCopies::receive(std::int64_t step) {
-  Copy& copy = free_copy();
+  HeldCopy& copy = free_copy();
+  copy.rank = before_;
   if (size_before_ > 0) copy.owner = channel_.keep(key(before_, step, 0));
   for (std::int64_t i = 0; i < num_pieces(size_before_); ++i) {
     const tensor::Tensor buffer = channel_.receive(key(before_, step, i));
@@ -77,7 +78,7 @@ void NeighbourCopies::receive(std::int64_t step) {
 }
 
 void NeighbourCopies::drop_before(std::int64_t step) {
-  for (Copy& copy : received_) {
+  for (HeldCopy& copy : received_) {
     if (copy.step < 0 || copy.step >= step) continue;
     if (copy.adopted && size_before_ > 0) channel_.free_kept(key(before_, copy.step, 0));
     for (std::int64_t i = 0; i < num_pieces(size_before_) && !copy.adopted; ++i)
@@ -108,18 +109,20 @@ void NeighbourCopies::free_kept() {
 }
 
 bool NeighbourCopies::is_adopted(int parity) const {
-  return std::ranges::any_of(received_, [parity](const Copy& copy) {
+  return std::ranges::any_of(received_, [parity](const HeldCopy& copy) {
     return copy.adopted && parity_of(copy.step) == parity;
   });
 }
 
 void NeighbourCopies::adopt(const HeldCopy& copy) {
   TROUPE_ASSERT(copy.rank == before_ && copy.memory.size() == size_before_);
-  free_copy() = {.step = copy.step, .memory = copy.memory, .owner = copy.owner, .adopted = true};
+  HeldCopy& taken = free_copy();
+  taken = copy;
+  taken.adopted = true;
 }
 
-NeighbourCopies::Copy& NeighbourCopies::free_copy() {
-  Copy& copy = received_[received_[0].step < 0 ? 0 : 1];
+NeighbourCopies::HeldCopy& NeighbourCopies::free_copy() {
+  HeldCopy& copy = received_[received_[0].step < 0 ? 0 : 1];
   TROUPE_ASSERT(copy.step < 0);
   return copy;
 }
@@ -130,10 +133,8 @@ bool NeighbourCopies::has_received(std::int64_t step) const {
 
 std::vector<NeighbourCopies::HeldCopy> NeighbourCopies::take_out() const {
   std::vector<HeldCopy> held;
-  for (const Copy& copy : received_)
-    if (copy.step >= 0)
-      held.push_back(
-          {.rank = before_, .step = copy.step, .memory = copy.memory, .owner = copy.owner});
+  for (const HeldCopy& copy : received_)
+    if (copy.step >= 0) held.push_back(copy);
   return held;
 }
 

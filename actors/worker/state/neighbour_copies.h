@@ -17,12 +17,13 @@ namespace troupe::actors {
 /// messages arrived in. Every piece carries its checksum. Used by the compute thread only.
 class NeighbourCopies {
  public:
-  /// A copy that outlives the channel that it was received on.
+  /// A copy, which may outlive the channel that it was received on.
   struct HeldCopy {
-    int rank = 0;  ///< rank whose state it is
-    std::int64_t step = 0;
-    TensorRow memory;  ///< the rank's units, one after the other
+    int rank = 0;            ///< rank whose state it is
+    std::int64_t step = -1;  ///< updates in the copied state; -1: no copy
+    TensorRow memory;        ///< the rank's units, one after the other
     std::shared_ptr<transport::SlotMemory> owner;
+    bool adopted = false;  ///< received on an earlier channel
   };
 
   NeighbourCopies(const RunSpec& spec, const ClusterShape& shape, int rank, tensor::Device& device,
@@ -55,14 +56,8 @@ class NeighbourCopies {
   std::vector<HeldCopy> take_out() const;
 
  private:
-  struct Copy {
-    std::int64_t step = -1;  ///< updates in the copied state; -1: no copy
-    TensorRow memory;
-    std::shared_ptr<transport::SlotMemory> owner;
-    bool adopted = false;  ///< received on an earlier channel, not on this one
-  };
   void drop_before(std::int64_t step);
-  Copy& free_copy();
+  HeldCopy& free_copy();
   bool is_adopted(int parity) const;
   transport::MessageKey key(int rank, std::int64_t step, std::int64_t piece) const;
 
@@ -73,7 +68,7 @@ class NeighbourCopies {
   const std::int64_t size_before_;  ///< number of elements in the state of the stage before
   std::int64_t sent_ = -1;
   TensorRow row_;  ///< the tensors that are being sent
-  std::array<Copy, 2> received_;
+  std::array<HeldCopy, 2> received_;
 };
 
 }  // namespace troupe::actors
