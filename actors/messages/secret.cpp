@@ -1,8 +1,7 @@
 #include "actors/messages/secret.h"
 
+#include <fmt/format.h>
 #include <sys/random.h>
-
-#include <cstdio>
 
 #include "tensor/error.h"
 
@@ -16,10 +15,7 @@ std::uint64_t random_u64() {
 }
 
 std::string random_token() {
-  char text[33];
-  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(random_u64()),
-                static_cast<unsigned long long>(random_u64()));
-  return text;
+  return fmt::format("{:016x}{:016x}", random_u64(), random_u64());
 }
 
 bool equal_secrets(const std::string& a, const std::string& b) {

@@ -1,5 +1,7 @@
 #include "actors/messages/worker_bootstrap.h"
 
+#include <fmt/format.h>
+
 #include <sstream>
 
 #include "tensor/error.h"
@@ -7,14 +9,8 @@
 namespace troupe::actors {
 
 std::string to_text(const WorkerBootstrap& bootstrap) {
-  std::ostringstream text;
-  text << bootstrap.host << '\n'
-       << bootstrap.port << '\n'
-       << bootstrap.token << '\n'
-       << bootstrap.id << '\n'
-       << bootstrap.incarnation << '\n'
-       << bootstrap.log_dir << '\n';
-  return text.str();
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", bootstrap.host, bootstrap.port, bootstrap.token,
+                     bootstrap.id, bootstrap.incarnation, bootstrap.log_dir);
 }
 
 WorkerBootstrap parse_bootstrap(const std::string& text) {

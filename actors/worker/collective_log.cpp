@@ -18,9 +18,8 @@ nlohmann::json to_json(int rank, const transport::OperationRecord& record) {
       {"elements", record.elements},
       {"started", record.started_s},
       {"finished", nullptr},
-      {"missing", nlohmann::json::array()}};
+      {"missing", record.missing}};
   if (record.finished_s > 0) line["finished"] = record.finished_s;
-  for (const int missing : record.missing) line["missing"].push_back(missing);
   return line;
 }
 
