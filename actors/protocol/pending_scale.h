@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 
@@ -25,9 +26,13 @@ struct PendingScale {
   int num_failures = 0;
 
   /// The rank that a worker was asked to prepare for; -1: none.
-  int rank_of(std::uint64_t incarnation) const;
+  int rank_of(std::uint64_t incarnation) const { return actors::rank_of(incarnation, preparing); }
   /// Whether workers were asked to prepare, and all of them have.
-  bool all_prepared() const;
+  bool all_prepared() const {
+    return !preparing.empty() && std::ranges::all_of(preparing, [this](auto worker) {
+      return prepared.contains(worker);
+    });
+  }
 };
 
 }  // namespace troupe::actors
