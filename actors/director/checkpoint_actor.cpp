@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "actors/director/replica_actor.h"
-#include "actors/protocol/protocol_events.h"
 #include "tensor/error.h"
 
 namespace troupe::actors {
@@ -36,14 +35,18 @@ std::vector<std::string> remarks_of(const stages::CheckpointNotes& notes, std::i
 
 }  // namespace
 
-stages::KeptCheckpoints kept_checkpoints(const RunSpec& spec) {
-  return {.newest = spec.checkpoint.keep,
-          .best = spec.checkpoint.keep_best,
-          .set = spec.eval.compared(spec.batch.global)};
+CheckpointContext checkpoint_context(const RunSpec& spec, stages::Claim claim,
+                                     stages::ModelSource source) {
+  return {.dir = spec.dir + "/checkpoints",
+          .kept = {.newest = spec.checkpoint.keep,
+                   .best = spec.checkpoint.keep_best,
+                   .set = spec.eval.compared(spec.batch.global)},
+          .claim = std::move(claim),
+          .source = std::move(source)};
 }
 
-CheckpointActor::CheckpointActor(caf::actor_config& config, stages::ModelSource source)
-    : ControlActor(config), source_(std::move(source)) {}
+CheckpointActor::CheckpointActor(caf::actor_config& config, CheckpointContext context)
+    : ControlActor(config), context_(std::move(context)) {}
 
 caf::behavior CheckpointActor::make_behavior() {
   return {[this](const FinishCheckpoint& request) {
@@ -57,24 +60,26 @@ caf::behavior CheckpointActor::make_behavior() {
 }
 
 CheckpointFinished CheckpointActor::finish(const FinishCheckpoint& request) {
-  CheckpointFinished finished{.step = request.info.step, .error = request.error, .remarks = {}};
-  if (finished.error.empty())
-    finished.error = error_of([&] {
-      request.claim.check();
+  CheckpointFinished finished{.published = {.step = request.info.step, .error = request.error},
+                              .remarks = {}};
+  if (finished.published.error.empty())
+    finished.published.error = error_of([&] {
+      context_.claim.check();
       finished.remarks =
           remarks_of(stages::finish_checkpoint(request.unfinished, request.info, request.num_parts,
-                                               source_, request.stop),
+                                               context_.source, request.stop),
                      request.info.step);
     });
   // If the run ends at once, the next run that writes here removes what is left.
-  if (request.stop.stop_requested() || !request.claim.stands()) return finished;
+  if (request.stop.stop_requested() || !context_.claim.stands()) return finished;
   // What is left of a failed checkpoint would only take room that the next one needs.
   const std::string error = error_of([&] {
     if (evaluated_ && evaluated_->step == request.info.step)
-      stages::note_evaluation(request.dir, *evaluated_);
-    stages::prune_checkpoints(request.dir, request.kept);
+      stages::note_evaluation(context_.dir, *evaluated_);
+    stages::prune_checkpoints(context_.dir, context_.kept);
   });
-  if (finished.error.empty() && !error.empty())  // else the next checkpoint meets and reports it
+  if (finished.published.error.empty() &&
+      !error.empty())  // else the next checkpoint meets and reports it
     finished.remarks.push_back("older checkpoints stay: " + error);
   return finished;
 }
@@ -82,14 +87,14 @@ CheckpointFinished CheckpointActor::finish(const FinishCheckpoint& request) {
 /// An evaluation of the last step comes after its checkpoint, and no other checkpoint after that.
 void CheckpointActor::note(const NoteEvaluation& word) {
   evaluated_ = word.evaluated;
-  if (!word.claim.stands()) return;
+  if (!context_.claim.stands()) return;
   const std::string error = error_of([&] {
-    if (stages::note_evaluation(word.dir, word.evaluated))
-      stages::note_best(word.dir, word.kept.best, word.kept.set);
+    if (stages::note_evaluation(context_.dir, word.evaluated))
+      stages::note_best(context_.dir, context_.kept.best, context_.kept.set);
   });
   if (!error.empty())
-    send(director_, CheckpointRemark{fmt::format("the checkpoint of step {} lacks its loss: {}",
-                                                 word.evaluated.step, error)});
+    send(director_, Note{fmt::format("the checkpoint of step {} lacks its loss: {}",
+                                     word.evaluated.step, error)});
 }
 
 void CheckpointActor::on_failure(const std::string& what) {

@@ -21,7 +21,8 @@ class LocalCluster : public Cluster {
  public:
   LocalCluster(const RunSpec& spec, const ClusterOptions& options, RunObserver& observer)
       : reports_(observer, [this](const std::string& what) { on_report_failed(what); }),
-        processes_(options.worker_command, [this](const ProcessExit& exit) { on_exit(exit); }),
+        processes_(options.worker_command,
+                   [this](const WorkerExited& exit) { caf::anon_send(director_, Event{exit}); }),
         system_(config_) {
     board_.write([&spec](RunStatus& status) {
       status.evaluations = spec.eval.batches(spec.batch.global);
@@ -58,7 +59,8 @@ class LocalCluster : public Cluster {
     if (std::find(have.begin(), have.end(), context.first_step) != have.end())
       context.saved_step = context.first_step;
     // Now, so that no checkpoint depends on a thread that the machine may lack later.
-    checkpoints_ = system_.spawn<CheckpointActor, caf::detached>(std::move(source));
+    checkpoints_ = system_.spawn<CheckpointActor, caf::detached>(
+        checkpoint_context(spec, options.claim, std::move(source)));
     context.checkpoints = checkpoints_;
     director_ = system_.spawn<Director>(std::move(context));
   }
@@ -76,7 +78,7 @@ class LocalCluster : public Cluster {
       ~LastReport() { reports.finish(); }
       ReportThread& reports;
     } last{reports_};
-    caf::anon_send(director_, StartRun{});
+    caf::anon_send(director_, Event{Started{}});
     processes_.run();
     hub_.close();
     return outcome_;
@@ -89,31 +91,24 @@ class LocalCluster : public Cluster {
     caf::anon_send(director_, Event{StopNowOrdered{.reason = reason}});
   }
   void scale(const ScaleRequest& request, std::function<void(const ScaleAnswer&)> answer) override {
-    // The answer follows all reports before it, so that a caller that has it finds the run's files
-    // as it says.
-    caf::anon_send(director_, ScaleOrder{.request = request,
-                                         .answer = [this, answer](const ScaleAnswer& given) {
-                                           reports_.then([answer, given] { answer(given); });
-                                         }});
+    caf::anon_send(director_,
+                   ScaleOrder{.request = request, .answer = after_reports(std::move(answer))});
   }
   void save(std::function<void(const SaveAnswer&)> answer) override {
-    caf::anon_send(director_, SaveOrder{.answer = [this, answer](const SaveAnswer& given) {
-                     reports_.then([answer, given] { answer(given); });
-                   }});
+    caf::anon_send(director_, SaveOrder{.answer = after_reports(std::move(answer))});
   }
   RunStatus status() const override { return board_.read(); }
   Hub& hub() override { return hub_; }
 
  private:
-  void on_exit(const ProcessExit& exit) {
-    caf::anon_send(director_, Event{WorkerExited{.incarnation = exit.incarnation,
-                                                 .clean = exit.clean,
-                                                 .by_signal = exit.by_signal,
-                                                 .exit_code = exit.exit_code,
-                                                 .cause = exit.cause,
-                                                 .now_s = exit.noticed_s}});
+  /// The answer follows all reports before it, so that a caller that has it finds the run's files
+  /// as it says.
+  template <typename Answer>
+  std::function<void(const Answer&)> after_reports(std::function<void(const Answer&)> answer) {
+    return [this, answer = std::move(answer)](const Answer& given) {
+      reports_.then([answer, given] { answer(given); });
+    };
   }
-
   void on_report_failed(const std::string& what) {
     caf::anon_send(director_, Event{DirectorFailed{.message = "a report: " + what}});
   }

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/director/save_answer.h"
 #include "actors/monitors/hub.h"
 #include "actors/topology/reports.h"
 #include "actors/topology/run_spec.h"

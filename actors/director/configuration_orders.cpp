@@ -29,10 +29,11 @@ ConfigurationOrders::ConfigurationOrders(const RunSpec& spec, EnterConfiguration
       whole_(std::move(whole)),
       assembly_(assemble(spec_, whole_.configuration.shape)),
       moves_(static_cast<std::size_t>(whole_.configuration.members.size())) {
-  for (const StateMove& move : whole_.start.state.moves) {
+  for (const StateMove& move : std::exchange(whole_.start.state.moves, {})) {
     moves_[static_cast<std::size_t>(move.from)].push_back(move);
     if (move.to != move.from) moves_[static_cast<std::size_t>(move.to)].push_back(move);
   }
+  copied_ = std::exchange(whole_.start.state.copied, {});
   if (!shares_replicas()) return;
   const ClusterShape& shape = whole_.configuration.shape;
   for (int first = 0; first < shape.mesh.ranks_of_replica(); ++first) {
@@ -114,21 +115,13 @@ void ConfigurationOrders::send(ControlActor& from, const StageRef& to, int membe
 
 BeginConfiguration ConfigurationOrders::begin_of(int member) const {
   const ClusterShape& shape = whole_.configuration.shape;
-  const ConfigurationStart& whole = whole_.start;
   BeginConfiguration order{.configuration = {.run = whole_.configuration.run,
                                              .number = whole_.configuration.number,
                                              .shape = shape},
-                           .start = {.state = {.step = whole.state.step,
-                                               .from_memory = whole.state.from_memory,
-                                               .kept = whole.state.kept},
-                                     .checkpoint = whole.checkpoint,
-                                     .weights_only = whole.weights_only,
-                                     .sample_origin = whole.sample_origin,
-                                     .saves_only = whole.saves_only}};
+                           .start = whole_.start};
   if (member >= shape.num_ranks()) return order;  // it only gives its state away and has no plan
   for (const int source : {neighbour_of(shape, member, -1), member})
-    if (std::ranges::binary_search(whole.state.copied, source))
-      order.start.state.copied.push_back(source);
+    if (std::ranges::binary_search(copied_, source)) order.start.state.copied.push_back(source);
   order.start.digest = assembly_.digest;
   order.start.cores = core_use(spec_.cluster, shape.num_ranks());
   return order;

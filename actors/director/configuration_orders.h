@@ -38,9 +38,10 @@ class ConfigurationOrders {
   std::vector<caf::message> tell_of(const std::set<int>& ranks) const;
 
   const RunSpec spec_;
-  const EnterConfiguration whole_;
+  EnterConfiguration whole_;  ///< without moves and copies, which follow by member
   const Assembly assembly_;
   std::vector<std::vector<StateMove>> moves_;  ///< state moves by member
+  std::vector<int> copied_;                    ///< StatePlan::copied
   /// The Peers messages about the replicas of each stage; empty if replicas are few.
   std::vector<std::vector<caf::message>> replicas_;
 };

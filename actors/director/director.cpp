@@ -3,11 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
-#include "actors/director/rank_activity.h"
 #include "actors/director/scheduler_actor.h"
-#include "actors/director/worker_events.h"
 #include "actors/messages/message_checks.h"
 #include "actors/messages/secret.h"
 #include "actors/topology/assembly.h"
@@ -15,8 +14,6 @@
 
 namespace troupe::actors {
 namespace {
-
-struct Tick {};
 
 RecoveryClock::Time time_at(double seconds) {
   return RecoveryClock::Time(std::chrono::duration_cast<std::chrono::steady_clock::duration>(
@@ -31,32 +28,11 @@ ErrorKind error_kind_of(int code) {
   return ErrorKind::internal;
 }
 
-const char* state_name(DirectorProtocol::Phase phase) {
-  using Phase = DirectorProtocol::Phase;
-  switch (phase) {
-    case Phase::gathering:
-    case Phase::preparing:
-      return "starting";
-    case Phase::running:
-      return "running";
-    case Phase::saving:
-      return "saving";
-    case Phase::evaluating:
-      return "evaluating";
-    case Phase::ending:
-      return "stopping";
-    case Phase::ended:
-      return "ended";
-  }
-  return "?";
-}
+/// What RunStatus::state says of each DirectorProtocol::Phase, in their order.
+constexpr std::array kStates{"starting",   "starting", "running", "saving",
+                             "evaluating", "stopping", "ended"};
 
 }  // namespace
-}  // namespace troupe::actors
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Tick)
-
-namespace troupe::actors {
 
 Director::Director(caf::actor_config& config, DirectorContext context)
     : ControlActor(config),
@@ -76,32 +52,20 @@ caf::behavior Director::make_behavior() {
           [this](const Hello& hello) { return welcome(hello); },
           [this](const Join& message) { join(message); },
           [this](const Heartbeat& beat) { on_heartbeat(beat); },
-          [this](const Halted& answer) {
-            handle(MemberHalted{.configuration = answer.configuration,
-                                .incarnation = answer.incarnation,
-                                .address = answer.address,
-                                .inventory = answer.inventory});
-          },
-          [this](const Warm& answer) {
-            handle(MemberWarm{
-                .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
-          },
+          [this](const Halted& answer) { handle(answer); },
+          [this](const Warm& answer) { handle(answer); },
           [this](const Failed& failure) { failed(failure); },
       },
       {
-          [this](StartRun) { handle(Started{}); },
           [this](const SpawnDue& due) { start_due(due.incarnation); },
           [this](const ScaleOrder& order) { ordered(order); },
           [this](const SaveOrder& order) { ordered(order); },
           [this](const RanksWatched& by) { on_ranks_watched(by); },
-          [this](const Refused& message) { refused(message); },
+          [this](const ReportRefused& message) { perform(message); },
           [this](const ReplicaVote& vote) { on_vote(vote); },
-          [this](const TracedActions& actions) { traced(actions); },
-          [this](const Tapped& message) { on_tapped(message); },
-          [this](const ParameterHistograms& message) { on_histograms(message); },
           [this](const Tuner::Advice& advice) { on_advice(advice); },
           [this](const CheckpointFinished& checkpoint) { finished(checkpoint); },
-          [this](const CheckpointRemark& remark) { announce(remark.text); },
+          [this](const Note& note) { announce(note.text); },
           [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
           [this](const Event& event) { handle(event); },
           [this](Tick) {
@@ -131,8 +95,8 @@ caf::result<Welcome> Director::welcome(const Hello& hello) {
 void Director::join(const Join& message) {
   if (!equal_secrets(message.token, context_.token) || !current_sender()) return;
   if (!protocol_.roster().expects(message.member.incarnation))
-    return refused(
-        {.sender = "an unknown process", .why = "Join of a worker that is not expected"});
+    return perform(ReportRefused{.sender = "an unknown process",
+                                 .why = "Join of a worker that is not expected"});
   workers_[message.member.incarnation] = caf::actor_cast<StageRef>(current_sender());
   liveness_.watch(message.member.incarnation);
   handle(MemberJoined{.member = message.member});
@@ -141,7 +105,7 @@ void Director::join(const Join& message) {
 
 void Director::on_heartbeat(const Heartbeat& beat) {
   if (const std::string why = fault_in(beat); !why.empty())
-    return refused({.sender = sender_name(), .why = "Heartbeat with " + why});
+    return perform(ReportRefused{.sender = sender_name(), .why = "Heartbeat with " + why});
   liveness_.on_heartbeat(beat);
   show_activity(beat, protocol_.configuration(), protocol_.committed(), context_.hub,
                 context_.board);
@@ -183,10 +147,7 @@ void Director::on_vote(const ReplicaVote& vote) {
 void Director::watch_over_workers() {
   for (const std::uint64_t newborn : liveness_.expected())
     liveness_.worked(newborn, context_.processes.cpu_seconds(newborn));
-  for (const auto& verdict : liveness_.tick())
-    handle(WorkerFailed{.incarnation = verdict.incarnation,
-                        .message = verdict.why,
-                        .now_s = now_s() - verdict.silent_s});
+  for (const WorkerFailed& silent : liveness_.tick(now_s())) handle(silent);
 }
 
 void Director::report_own_activity() {
@@ -195,7 +156,7 @@ void Director::report_own_activity() {
   handler_s_.clear();
 }
 
-void Director::refused(const Refused& message) {
+void Director::perform(const ReportRefused& message) {
   ++refused_;
   context_.board.write([this](RunStatus& status) { status.refused = refused_; });
   // Reported only when the count doubles, so that one worker cannot fill the log.
@@ -213,40 +174,6 @@ std::optional<std::uint64_t> Director::sender() {
 std::string Director::sender_name() {
   const auto incarnation = sender();
   return incarnation ? protocol_.name_of_worker(*incarnation) : "an unknown process";
-}
-
-/// Whether a message is possible. The replica's actor has checked what it passes on, but a worker
-/// can also send messages here directly.
-template <typename Answer>
-bool Director::accepts(const Answer& answer, const char* name) {
-  const Configuration& configuration = protocol_.configuration();
-  if (answer.configuration < std::max(configuration.number, 1u)) return false;
-  const RunSpec::Mesh& mesh = configuration.shape.mesh;
-  const int replica = std::clamp(place_of(mesh, answer.rank).replica, 0, mesh.dp - 1);
-  const std::string why = fault_in(
-      answer, ReplicaPart{.configuration = configuration.number,
-                          .replica = replica,
-                          .ranks_of_replica = mesh.ranks_of_replica(),
-                          .num_ranks = configuration.num_ranks(),
-                          .num_chunks = static_cast<int>(configuration.shape.layout.chunks.size()),
-                          .committed = protocol_.committed()});
-  if (why.empty()) return true;
-  refused({.sender = sender_name(), .why = std::string(name) + " with " + why});
-  return false;
-}
-
-void Director::traced(const TracedActions& actions) {
-  if (!accepts(actions, "TracedActions")) return;
-  if (context_.hub.wanted<ActionsTraced>()) tell(to_event(actions), actions.rank, actions.step);
-  if (scheduler_measures_) send(scheduler_, actions);
-}
-
-void Director::on_tapped(const Tapped& message) {
-  if (accepts(message, "Tapped")) tell(to_event(message), message.rank, message.step);
-}
-
-void Director::on_histograms(const ParameterHistograms& message) {
-  if (accepts(message, "ParameterHistograms")) tell(to_event(message), message.rank, message.step);
 }
 
 void Director::on_advice(const Tuner::Advice& advice) {
@@ -282,7 +209,7 @@ void Director::handle(Event event) {
 void Director::publish_status() {
   context_.board.write([this](RunStatus& status) {
     const bool has_run = !status.state.empty() && status.state != "starting";
-    status.state = state_name(protocol_.phase());
+    status.state = kStates.at(static_cast<std::size_t>(protocol_.phase()));
     if (status.state == "starting" && has_run) status.state = "regrouping";
     if (protocol_.stopping() && status.state == "running") status.state = "stopping";
     status.step = protocol_.committed();
@@ -306,7 +233,8 @@ void Director::tell(EventBody body, int rank, std::int64_t step) {
 /// cannot read; it will not answer that order, so it counts as failed.
 void Director::on_error_of_peer(const std::string& what) {
   const auto incarnation = sender();
-  if (!incarnation) return refused({.sender = "an unknown process", .why = "the error " + what});
+  if (!incarnation)
+    return perform(ReportRefused{.sender = "an unknown process", .why = "the error " + what});
   handle(WorkerFailed{.incarnation = *incarnation, .message = "the error " + what});
 }
 

@@ -24,9 +24,6 @@
 
 namespace troupe::actors {
 
-/// The run begins. Sent only within the launcher.
-struct StartRun {};
-
 /// What the director works with. The references outlive the director.
 struct DirectorContext {
   RunSpec spec;
@@ -80,14 +77,8 @@ class Director : public ControlActor {
   void on_ranks_watched(const RanksWatched& by);
   void failed(const Failed& failure);
   void on_vote(const ReplicaVote& vote);
-  template <typename Answer>
-  bool accepts(const Answer& answer, const char* name);
-  void traced(const TracedActions& actions);
-  void on_tapped(const Tapped& message);
-  void on_histograms(const ParameterHistograms& message);
   void on_advice(const Tuner::Advice& advice);
   void finished(const CheckpointFinished& checkpoint);
-  void refused(const Refused& message);
   /// The incarnation of the worker that sent the current message; none if no worker did.
   std::optional<std::uint64_t> sender();
   std::string sender_name();
@@ -99,7 +90,6 @@ class Director : public ControlActor {
   void ordered(const SaveOrder& order);
   void perform(const AnswerScale& effect);
   void perform(const AnswerSave& effect);
-  void answer_scale(std::uint64_t order, const ScaleAnswer& answer);
 
   // Passes events to the protocol and performs its effects.
   void handle(Event event);
@@ -119,12 +109,12 @@ class Director : public ControlActor {
   void perform(const OrderSave& effect);
   void perform(const PublishCheckpoint& effect);
   void perform(const AbandonCheckpoint& effect);
-  void perform(const OrderEvaluate& effect);
+  void perform(const Evaluate& effect);
   void perform(const ReportEvaluation& effect);
   void perform(const ReportUnsaved& effect);
   void perform(const ReportRepair& effect);
   void perform(const StartTimer& effect);
-  void perform(const OrderFinish& effect);
+  void perform(const Finish& effect);
   void perform(const KillWorkers& effect);
   void perform(const End& effect);
 
@@ -153,7 +143,6 @@ class Director : public ControlActor {
   void list_ranks(const Configuration& configuration);
   void on_failure(const std::string& what) override;
   void on_error_of_peer(const std::string& what) override;
-  void on_down(const caf::actor_addr&) override {}
 
   DirectorContext context_;
   DirectorProtocol protocol_;
@@ -177,15 +166,14 @@ class Director : public ControlActor {
   std::map<std::uint64_t, ScaleOrder> scale_orders_;
   std::map<std::uint64_t, SaveOrder> save_orders_;
   std::uint64_t next_order_ = 1;
-  std::uint64_t refused_ = 0;      ///< number of impossible messages
-  std::vector<double> handler_s_;  ///< for DirectorActivity::handler_s
-  std::chrono::steady_clock::time_point step_begin_, save_begin_;
+  std::uint64_t refused_ = 0;                   ///< number of impossible messages
+  std::vector<double> handler_s_;               ///< for DirectorActivity::handler_s
+  double step_begin_s_ = 0, save_begin_s_ = 0;  ///< on the monotonic clock
   std::string unfinished_;  ///< directory of the newest checkpoint that was ordered
 };
 
 }  // namespace troupe::actors
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::StartRun)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::SpawnDue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ScaleOrder)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::SaveOrder)

@@ -54,15 +54,8 @@ void Director::perform(const ReportWorkerLost& effect) {
     tell(FailureDetected{.cause = effect.cause, .detect_s = *detect_s}, effect.rank);
 }
 
-void Director::perform(const ReportRefused& effect) {
-  refused({.sender = effect.sender, .why = effect.why});
-}
-
 void Director::perform(const OrderHalt& effect) {
-  const Halt halt{.configuration = effect.configuration,
-                  .kept = effect.kept,
-                  .reconnect = effect.reconnect,
-                  .reason = effect.reason};
+  const Halt& halt = effect.halt;
   order_all(halt);  // sent the way of all orders, so that an earlier commit arrives before it
   const Configuration& configuration = protocol_.configuration();
   for (const auto& [rank, member] : configuration.members) liveness_.watch(member.incarnation);
@@ -76,7 +69,7 @@ void Director::perform(const OrderHalt& effect) {
     ordered_ = {};
   }
   if (!effect.change.empty()) ordered_.halting(effect.change, "");
-  if (effect.change.empty() || recovery_.running()) recovery_.halting("", effect.reason);
+  if (effect.change.empty() || recovery_.running()) recovery_.halting("", halt.reason);
   tell(PhaseBegun{.phase = "spawn"});
 }
 
@@ -158,7 +151,7 @@ void Director::perform(const ReportConfiguration& effect) {
   if (recovery_.running()) recovery_.reached(effect.move_s, catches_up);
   if (ordered_.running() || recovery_.running())
     tell(PhaseBegun{.phase = catches_up && !ordered_.running() ? "catch up" : "first step"});
-  step_begin_ = std::chrono::steady_clock::now();
+  step_begin_s_ = now_s();
 }
 
 void Director::perform(const OrderLeave& effect) {
@@ -187,7 +180,7 @@ void Director::list_ranks(const Configuration& configuration) {
 }
 
 void Director::perform(const OrderStep& effect) {
-  if (effect.step == context_.first_step + 1) step_begin_ = std::chrono::steady_clock::now();
+  if (effect.step == context_.first_step + 1) step_begin_s_ = now_s();
   order_all(RunStep{.configuration = protocol_.configuration().number,
                     .step = effect.step,
                     .trace = context_.hub.wanted<ActionsTraced>() || scheduler_measures_,
@@ -197,7 +190,7 @@ void Director::perform(const OrderStep& effect) {
 void Director::perform(const OrderCommit& effect) {
   order_all(Commit{.configuration = protocol_.configuration().number,
                    .step = effect.step,
-                   .clip_factor = to_bits(effect.clip_factor)});
+                   .clip_factor = effect.clip_factor});
   const StepReport step = report(effect);
   send(scheduler_, StepDone{.configuration = protocol_.configuration().number,
                             .step = effect.step,
@@ -250,16 +243,15 @@ void Director::report_recovered(std::int64_t step) {
 
 StepReport Director::report(const OrderCommit& commit) {
   const RunSpec& spec = context_.spec;
-  const auto now = std::chrono::steady_clock::now();
-  StepReport step{
-      .step = commit.step,
-      .loss = commit.loss,
-      .grad_norm = commit.grad_norm,
-      .lr = stages::learning_rate(spec.optimizer, commit.step),
-      .tokens = commit.targets,
-      .sources = losses_of(spec.data.sources, measured_),
-      .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global,
-      .step_s = std::chrono::duration<double>(now - std::exchange(step_begin_, now)).count()};
+  const double now = now_s();
+  StepReport step{.step = commit.step,
+                  .loss = commit.loss,
+                  .grad_norm = commit.grad_norm,
+                  .lr = stages::learning_rate(spec.optimizer, commit.step),
+                  .tokens = commit.targets,
+                  .sources = losses_of(spec.data.sources, measured_),
+                  .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global,
+                  .step_s = now - std::exchange(step_begin_s_, now)};
   step.replicas = measured_;
   return step;
 }
@@ -283,9 +275,8 @@ void Director::announce(const std::string& text) {
   tell(Note{.text = text});
 }
 
-void Director::perform(const OrderFinish& effect) {
+void Director::perform(const Finish& finish) {
   forget_delayed();
-  const Finish finish{.reason = effect.reason};
   order_all(finish);
   std::set<std::uint64_t> asked;
   if (!replicas_.empty())

@@ -24,18 +24,12 @@ void Director::ordered(const SaveOrder& order) {
 }
 
 void Director::perform(const AnswerScale& effect) {
-  if (!effect.refused.empty())
-    return answer_scale(effect.order,
-                        {.code = static_cast<int>(effect.kind), .text = effect.refused});
-  answer_scale(effect.order, {.code = 0, .text = to_string(change_, kInAnswer)});
-}
-
-void Director::answer_scale(std::uint64_t order, const ScaleAnswer& answer) {
-  const auto found = scale_orders_.find(order);
-  if (found == scale_orders_.end()) return;
-  const auto tell = found->second.answer;
-  scale_orders_.erase(found);
-  tell(answer);
+  const auto order = scale_orders_.extract(effect.order);
+  if (order.empty()) return;
+  if (effect.refused.empty())
+    order.mapped().answer({.code = 0, .text = to_string(change_, kInAnswer)});
+  else
+    order.mapped().answer({.code = static_cast<int>(effect.kind), .text = effect.refused});
 }
 
 void Director::perform(const AnswerSave& effect) {

@@ -1,5 +1,3 @@
-#include <chrono>
-
 #include "actors/director/director.h"
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/files/checkpoint/checkpoint.h"
@@ -22,7 +20,7 @@ stages::Training training_of(const RunSpec& spec, std::int64_t step) {
 }  // namespace
 
 void Director::perform(const OrderSave& effect) {
-  save_begin_ = std::chrono::steady_clock::now();
+  save_begin_s_ = now_s();
   context_.board.write([](RunStatus& status) {
     // The numbers until now are of the checkpoint before.
     for (RankStatus& rank : status.ranks) rank.saved_bytes = 0;
@@ -39,7 +37,6 @@ void Director::perform(const PublishCheckpoint& effect) {
   const RunSpec& spec = context_.spec;
   send(context_.checkpoints,
        FinishCheckpoint{
-           .dir = spec.dir + "/checkpoints",
            .unfinished = unfinished_,
            .info = {.step = effect.step,
                     .next_sample = context_.sample_origin + effect.step * spec.batch.global,
@@ -48,8 +45,6 @@ void Director::perform(const PublishCheckpoint& effect) {
                     .seq_len = spec.batch.seq_len,
                     .training = training_of(spec, effect.step)},
            .num_parts = protocol_.configuration().shape.mesh.pp,
-           .kept = kept_checkpoints(spec),
-           .claim = context_.claim,
            .error = effect.error,
            .stop = abandon_.get_token()});
 }
@@ -59,21 +54,18 @@ void Director::perform(const AbandonCheckpoint&) {
 }
 
 void Director::finished(const CheckpointFinished& checkpoint) {
-  if (checkpoint.error.empty()) {
-    const std::string path = checkpoint_path(context_.spec, checkpoint.step);
-    context_.observer.on_checkpoint(checkpoint.step, path);
-    const auto took = std::chrono::steady_clock::now() - save_begin_;
-    tell(CheckpointSaved{.path = path, .duration_s = std::chrono::duration<double>(took).count()},
-         -1, checkpoint.step);
+  const auto& [step, error] = checkpoint.published;
+  if (error.empty()) {
+    const std::string path = checkpoint_path(context_.spec, step);
+    context_.observer.on_checkpoint(step, path);
+    tell(CheckpointSaved{.path = path, .duration_s = now_s() - save_begin_s_}, -1, step);
   }
   for (const std::string& remark : checkpoint.remarks) announce(remark);
-  handle(Published{.step = checkpoint.step, .error = checkpoint.error});
+  handle(checkpoint.published);
 }
 
-void Director::perform(const OrderEvaluate& effect) {
-  order_all(Evaluate{.configuration = protocol_.configuration().number,
-                     .step = effect.step,
-                     .batch = effect.batch});
+void Director::perform(const Evaluate& effect) {
+  order_all(effect);
 }
 
 void Director::perform(const ReportEvaluation& effect) {
@@ -85,14 +77,10 @@ void Director::perform(const ReportEvaluation& effect) {
   context_.observer.on_eval(report);
   tell(EvaluationDone{.loss = report.loss, .sets = report.sets}, -1, effect.step);
   send(context_.checkpoints,
-       NoteEvaluation{.dir = spec.dir + "/checkpoints",
-                      .evaluated = {.step = effect.step,
+       NoteEvaluation{.evaluated = {.step = effect.step,
                                     .loss = report.loss,
-                                    .set = spec.eval.compared(spec.batch.global)},
-                      .kept = kept_checkpoints(spec),
-                      .claim = context_.claim});
-  step_begin_ =
-      std::chrono::steady_clock::now();  // an evaluation does not count in the next step's time
+                                    .set = spec.eval.compared(spec.batch.global)}});
+  step_begin_s_ = now_s();  // an evaluation does not count in the next step's time
 }
 
 }  // namespace troupe::actors

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
@@ -20,6 +19,7 @@
 
 #include "actors/director/last_words.h"
 #include "actors/director/left_segments.h"
+#include "actors/messages/control_plane.h"
 #include "tensor/error.h"
 #include "tensor/shortage.h"
 
@@ -76,11 +76,6 @@ int open_log(const std::string& dir) {
   return fd >= 0 ? fd : open("/dev/null", O_WRONLY | O_CLOEXEC);
 }
 
-double seconds_now() {
-  const auto now = std::chrono::steady_clock::now().time_since_epoch();
-  return std::chrono::duration<double>(now).count();
-}
-
 /// Turns the forked child into a worker. Between fork and exec only async-signal-safe calls are
 /// allowed.
 [[noreturn]] void become_worker(char* const* argv, int bootstrap_fd, int log_fd, pid_t parent) {
@@ -101,7 +96,7 @@ double seconds_now() {
 }  // namespace
 
 LocalProcesses::LocalProcesses(std::vector<std::string> command,
-                               std::function<void(const ProcessExit&)> on_exit,
+                               std::function<void(const WorkerExited&)> on_exit,
                                ControlGroups groups)
     : command_(std::move(command)),
       on_exit_(std::move(on_exit)),
@@ -116,28 +111,32 @@ LocalProcesses::~LocalProcesses() {
   close(wake_fd_);
 }
 
-void LocalProcesses::spawn(const WorkerBootstrap& bootstrap) {
+/// Notes an order for run(), and wakes it.
+template <typename Note>
+void LocalProcesses::order(const Note& note) {
   {
     const std::lock_guard lock(mutex_);
-    to_spawn_.push_back(bootstrap);
+    note();
   }
-  wake();
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written =
+      write(wake_fd_, &one, sizeof one);  // if the counter is full, run() wakes anyway
+}
+
+void LocalProcesses::spawn(const WorkerBootstrap& bootstrap) {
+  order([&] { to_spawn_.push_back(bootstrap); });
 }
 
 void LocalProcesses::kill(std::uint64_t incarnation) {
-  {
-    const std::lock_guard lock(mutex_);
-    kills_.push_back(incarnation);
-  }
-  wake();
+  order([&] { kills_.push_back(incarnation); });
 }
 
 void LocalProcesses::kill_all() {
-  {
-    const std::lock_guard lock(mutex_);
-    kill_all_ = true;
-  }
-  wake();
+  order([&] { kill_all_ = true; });
+}
+
+void LocalProcesses::quit() {
+  order([&] { quit_ = true; });
 }
 
 double LocalProcesses::cpu_seconds(std::uint64_t incarnation) const {
@@ -150,20 +149,6 @@ double LocalProcesses::cpu_seconds(std::uint64_t incarnation) const {
       clock_gettime(clock, &used) != 0)
     return 0;
   return static_cast<double>(used.tv_sec) + 1e-9 * static_cast<double>(used.tv_nsec);
-}
-
-void LocalProcesses::quit() {
-  {
-    const std::lock_guard lock(mutex_);
-    quit_ = true;
-  }
-  wake();
-}
-
-void LocalProcesses::wake() {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written =
-      write(wake_fd_, &one, sizeof one);  // if the counter is full, run() wakes anyway
 }
 
 void LocalProcesses::run() {
@@ -203,11 +188,9 @@ void LocalProcesses::serve_orders() {
       start(bootstrap);
     } catch (const Error& error) {  // the host lacks resources for it now
       on_exit_({.incarnation = bootstrap.incarnation,
-                .clean = false,
-                .by_signal = false,
                 .exit_code = static_cast<int>(error.kind()),
-                .noticed_s = seconds_now(),
-                .cause = std::string("a failed start: ") + error.what()});
+                .cause = std::string("a failed start: ") + error.what(),
+                .now_s = now_s()});
     }
   for (const Child& child : children_)
     if (kill_now || std::ranges::find(kills, child.incarnation) != kills.end())
@@ -269,11 +252,9 @@ void LocalProcesses::reap(std::size_t index) {
     if (const std::string words = last_words(child.log, child.begin); !words.empty())
       cause += ": " + words;
   on_exit_({.incarnation = child.incarnation,
-            .clean = WIFEXITED(status) && WEXITSTATUS(status) == 0,
-            .by_signal = WIFSIGNALED(status),
             .exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-            .noticed_s = seconds_now(),
-            .cause = std::move(cause)});
+            .cause = std::move(cause),
+            .now_s = now_s()});
 }
 
 std::string LocalProcesses::memory_words(int status) {

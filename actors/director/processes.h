@@ -11,20 +11,9 @@
 #include "actors/director/control_groups.h"
 #include "actors/director/memory_kills.h"
 #include "actors/messages/worker_bootstrap.h"
+#include "actors/protocol/protocol_events.h"
 
 namespace troupe::actors {
-
-/// How a worker process ended.
-struct ProcessExit {
-  std::uint64_t incarnation = 0;
-  bool clean = false;
-  bool by_signal = false;
-  int exit_code = -1;    ///< -1: it was ended by a signal
-  double noticed_s = 0;  ///< when the kernel reported it, on the monotonic clock
-  /// "exit code 1: " and the last words of its output, "signal 9 (SIGKILL)", "signal 9 (SIGKILL),
-  /// sent by the kernel for lack of memory".
-  std::string cause;
-};
 
 /// The worker processes of a director. Functions may be called from any thread and do not wait. How
 /// a worker ended is reported to the creator of the object.
@@ -49,7 +38,7 @@ class LocalProcesses : public Processes {
   /// Standard output and error go to bootstrap.log_dir/output. `on_exit` is called by the thread in
   /// run().
   /// `groups` are those of this process, and so of its workers.
-  LocalProcesses(std::vector<std::string> command, std::function<void(const ProcessExit&)> on_exit,
+  LocalProcesses(std::vector<std::string> command, std::function<void(const WorkerExited&)> on_exit,
                  ControlGroups groups = ControlGroups());
   ~LocalProcesses() override;
   LocalProcesses(const LocalProcesses&) = delete;
@@ -73,7 +62,8 @@ class LocalProcesses : public Processes {
     std::string log;         ///< file of its output
     std::int64_t begin = 0;  ///< where its output begins there
   };
-  void wake();
+  template <typename Note>
+  void order(const Note& note);
   void serve_orders();
   void start(const WorkerBootstrap& bootstrap);
   void reap(std::size_t index);
@@ -81,7 +71,7 @@ class LocalProcesses : public Processes {
 
   // Constant after construction.
   const std::vector<std::string> command_;
-  const std::function<void(const ProcessExit&)> on_exit_;
+  const std::function<void(const WorkerExited&)> on_exit_;
   const ControlGroups groups_;
   int wake_fd_ = -1;
 

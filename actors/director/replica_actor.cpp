@@ -3,16 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
-#include "actors/director/rank_activity.h"
 #include "actors/director/step_report.h"
 #include "actors/protocol/aggregate_votes.h"
 
 namespace troupe::actors {
 namespace {
-
-struct Look {};
 
 std::string difference_of(const Ready& ready, const ClusterShape& shape) {
   const Ready::Difference& found = ready.difference;
@@ -24,11 +22,6 @@ std::string difference_of(const Ready& ready, const ClusterShape& shape) {
 }
 
 }  // namespace
-}  // namespace troupe::actors
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Look)
-
-namespace troupe::actors {
 
 ReplicaActor::ReplicaActor(caf::actor_config& config, ReplicaContext context)
     : ControlActor(config),
@@ -42,22 +35,16 @@ ReplicaActor::ReplicaActor(caf::actor_config& config, ReplicaContext context)
 
 caf::behavior ReplicaActor::make_behavior() {
   for (const RankHandle& rank : context_.ranks) monitor(rank.actor);
-  delayed_send(this, kLivenessTick, Look{});
+  delayed_send(this, kLivenessTick, Tick{});
   return behavior_of<ReplicaRef>(
       {
-          [this](const Ready& answer) { add(answer); },
-          [this](const Prepared& answer) { add(answer); },
-          [this](const Saved& answer) { add(answer); },
-          [this](const Evaluated& answer) { add(answer); },
-          [this](const TracedActions& actions) {
-            if (accepts(actions, "TracedActions")) send(context_.director, actions);
-          },
-          [this](const Tapped& tapped) {
-            if (accepts(tapped, "Tapped")) send(context_.director, tapped);
-          },
-          [this](const ParameterHistograms& message) {
-            if (accepts(message, "ParameterHistograms")) send(context_.director, message);
-          },
+          [this](const Ready& answer) { take(answer, "Ready"); },
+          [this](const Prepared& answer) { take(answer, "Prepared"); },
+          [this](const Saved& answer) { take(answer, "Saved"); },
+          [this](const Evaluated& answer) { take(answer, "Evaluated"); },
+          [this](const TracedActions& seen) { take(seen, "TracedActions"); },
+          [this](const Tapped& seen) { take(seen, "Tapped"); },
+          [this](const ParameterHistograms& seen) { take(seen, "ParameterHistograms"); },
           [this](const Heartbeat& beat) { on_heartbeat(beat); },
       },
       {
@@ -71,16 +58,16 @@ caf::behavior ReplicaActor::make_behavior() {
           [this](const Save& order) { pass_on(order); },
           [this](const Evaluate& order) { pass_on(order); },
           [this](const Finish& order) { pass_on(order); },
-          [this](Look) {
+          [this](Tick) {
             watch_over_ranks();
-            delayed_send(this, kLivenessTick, Look{});
+            delayed_send(this, kLivenessTick, Tick{});
           },
       });
 }
 
 void ReplicaActor::on_exit() {
   context_.ranks.clear();
-  context_.director = nullptr;
+  context_.director = scheduler_ = nullptr;
 }
 
 int ReplicaActor::first_rank(const ConfigurationOrders& orders) const {
@@ -90,6 +77,7 @@ int ReplicaActor::first_rank(const ConfigurationOrders& orders) const {
 void ReplicaActor::begin(const std::shared_ptr<const ConfigurationOrders>& orders) {
   if (halted_) return;  // the configuration was given up while its orders were made
   orders_ = orders;
+  scheduler_ = caf::actor_cast<caf::actor>(current_sender());
   committed_ = orders->step();
   int rank = first_rank(*orders);
   for (const RankHandle& handle : context_.ranks) {
@@ -117,13 +105,12 @@ ReplicaPart ReplicaActor::part() const {
 }
 
 template <typename Answer>
-bool ReplicaActor::accepts(const Answer& answer, const char* name) {
-  if (!orders_ || halted_ || answer.configuration < orders_->configuration().number) return false;
+void ReplicaActor::take(const Answer& answer, const char* name) {
+  if (!orders_ || halted_ || answer.configuration < orders_->configuration().number) return;
   const std::string why = fault_in(answer, part());
-  if (why.empty()) return true;
+  if (why.empty()) return add(answer);
   send(context_.director,
-       Refused{.sender = sender_name(), .why = std::string(name) + " with " + why});
-  return false;
+       ReportRefused{.sender = sender_name(), .why = std::string(name) + " with " + why});
 }
 
 std::string ReplicaActor::sender_name() {
@@ -137,18 +124,15 @@ std::string ReplicaActor::sender_name() {
 
 void ReplicaActor::on_heartbeat(const Heartbeat& beat) {
   if (const std::string why = fault_in(beat); !why.empty())
-    return send(context_.director, Refused{.sender = orders_ ? sender_name() : "a rank",
-                                           .why = "Heartbeat with " + why});
+    return send(context_.director, ReportRefused{.sender = orders_ ? sender_name() : "a rank",
+                                                 .why = "Heartbeat with " + why});
   liveness_.on_heartbeat(beat);
   if (orders_ && !halted_)
     show_activity(beat, orders_->configuration(), committed_, context_.hub, context_.board);
 }
 
 void ReplicaActor::watch_over_ranks() {
-  for (const auto& verdict : liveness_.tick())
-    send(context_.director, Event{WorkerFailed{.incarnation = verdict.incarnation,
-                                               .message = verdict.why,
-                                               .now_s = now_s() - verdict.silent_s}});
+  for (const WorkerFailed& silent : liveness_.tick(now_s())) send(context_.director, Event{silent});
 }
 
 template <typename Order>
@@ -156,12 +140,23 @@ void ReplicaActor::pass_on(const Order& order) {
   for (const RankHandle& rank : context_.ranks) send(rank.actor, order);
 }
 
+/// Publishes what a rank has seen of a step to the monitors.
+template <typename Body>
+void ReplicaActor::add(const Observation<Body>& seen) {
+  constexpr bool kIsTrace = std::is_same_v<Body, ActionsTraced>;
+  if (!kIsTrace || context_.hub.wanted<Body>())
+    context_.hub.publish({.configuration = seen.configuration,
+                          .step = seen.step,
+                          .rank = seen.rank,
+                          .body = seen.body});
+  if constexpr (kIsTrace) send(scheduler_, seen);
+}
+
 void ReplicaActor::add(const Ready& answer) {
-  if (!accepts(answer, "Ready")) return;
   if (!ready_.add(index_of(answer.rank), answer)) return;
   ReplicaReady all{.configuration = answer.configuration, .replica = context_.replica};
   for (const Ready& ready : ready_.answers()) {
-    all.move_s = std::max(all.move_s, to_double(ready.move_s));
+    all.move_s = std::max(all.move_s, ready.move_s);
     if (all.difference.empty())
       all.difference = difference_of(ready, orders_->configuration().shape);
   }
@@ -169,13 +164,11 @@ void ReplicaActor::add(const Ready& answer) {
 }
 
 void ReplicaActor::add(const Prepared& answer) {
-  if (!accepts(answer, "Prepared")) return;
-  for (const Prepared::Large& large : answer.large)
-    context_.hub.publish(
-        {.configuration = answer.configuration,
-         .step = answer.step,
-         .rank = answer.rank,
-         .body = LargeGradient{.bucket = large.bucket, .norm = to_double(large.norm)}});
+  for (const LargeGradient& large : answer.large)
+    context_.hub.publish({.configuration = answer.configuration,
+                          .step = answer.step,
+                          .rank = answer.rank,
+                          .body = large});
   if (!prepared_.add(index_of(answer.rank), answer)) return;
   const auto& votes = prepared_.answers();
   send(context_.director,
@@ -187,7 +180,6 @@ void ReplicaActor::add(const Prepared& answer) {
 }
 
 void ReplicaActor::add(const Saved& answer) {
-  if (!accepts(answer, "Saved")) return;
   if (!saved_.add(index_of(answer.rank), answer)) return;
   ReplicaSaved all{.configuration = answer.configuration,
                    .step = answer.step,
@@ -204,7 +196,6 @@ void ReplicaActor::add(const Saved& answer) {
 /// Adds a rank's answer to the round of its batch: two batches at most are ordered at a time, and
 /// a rank may have finished the second when others have not finished the first.
 void ReplicaActor::add(const Evaluated& answer) {
-  if (!accepts(answer, "Evaluated")) return;
   auto& round = evaluated_[static_cast<std::size_t>(answer.batch % 2)];
   if (!round.add(index_of(answer.rank), answer)) return;
   ReplicaEvaluated all{.configuration = answer.configuration,
@@ -212,7 +203,7 @@ void ReplicaActor::add(const Evaluated& answer) {
                        .batch = answer.batch,
                        .replica = context_.replica,
                        .targets = answer.targets};
-  for (const Evaluated& evaluated : round.answers()) all.loss_sum += to_double(evaluated.loss_sum);
+  for (const Evaluated& evaluated : round.answers()) all.loss_sum += evaluated.loss_sum;
   send(context_.director, Event{all});
 }
 

@@ -63,12 +63,6 @@ struct RanksWatched {
   int replica = 0;
 };
 
-/// An impossible message has come, and was not used. Sent only within the launcher.
-struct Refused {
-  std::string sender;
-  std::string why;  ///< "Prepared with rank 9, but ..."
-};
-
 /// What a replica's actor works with. The references outlive the actor.
 struct ReplicaContext {
   int replica = 0;
@@ -104,11 +98,13 @@ class ReplicaActor : public ControlActor {
   }
   /// The configuration, ranks and step to which answers of its ranks must belong. Requires orders_.
   ReplicaPart part() const;
-  /// Whether an answer can be used. An impossible one is reported to the director; one that comes
+  /// Adds an answer that can be used. An impossible one is reported to the director; one that comes
   /// late, or before the configuration begins, is ignored.
   template <typename Answer>
-  bool accepts(const Answer& answer, const char* name);
+  void take(const Answer& answer, const char* name);
   std::string sender_name();
+  template <typename Body>
+  void add(const Observation<Body>& seen);
   void add(const Ready& answer);
   void add(const Prepared& answer);
   void add(const Saved& answer);
@@ -120,6 +116,7 @@ class ReplicaActor : public ControlActor {
   ReplicaContext context_;
   // The configuration's orders; null until the scheduler has made them.
   std::shared_ptr<const ConfigurationOrders> orders_;
+  caf::actor scheduler_;  ///< the sender of orders_
   bool halted_ = false;
   std::int64_t committed_ = 0;
   Liveness liveness_;
@@ -133,6 +130,6 @@ class ReplicaActor : public ControlActor {
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<const troupe::actors::ConfigurationOrders>)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::RanksWatched)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Refused)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ReportRefused)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ReplicaVote)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Event)

@@ -49,7 +49,6 @@ class SchedulerActor : public ControlActor {
   void plan(const PlanConfiguration& request);
   void advise(const std::optional<Tuner::Advice>& advice);
   void on_failure(const std::string& what) override;
-  void on_down(const caf::actor_addr&) override {}
 
   void tell_what_it_wants();
   std::array<Tuner*, 2> changes() { return {&auto_schedule_, &auto_layout_}; }

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
 #include <mutex>
 
+#include "actors/messages/messages.h"
+#include "actors/monitors/hub.h"
 #include "actors/topology/reports.h"
 
 namespace troupe::actors {
@@ -23,5 +26,10 @@ class StatusBoard {
   mutable std::mutex mutex_;
   RunStatus status_;
 };
+
+/// Shows a heartbeat on the status board and publishes it to the monitors, if its sender has a rank
+/// in the configuration. `step` is the last committed one.
+void show_activity(const Heartbeat& beat, const Configuration& configuration, std::int64_t step,
+                   Hub& hub, StatusBoard& board);
 
 }  // namespace troupe::actors

@@ -28,13 +28,13 @@ void add_edges(Edges& edges, const Prepared& vote) {
   for (const auto& sent : vote.sent)
     edges.at(vote.rank, static_cast<int>(sent.to)).bytes = sent.bytes;
   for (const auto& waited : vote.waited)
-    edges.at(static_cast<int>(waited.from), vote.rank).wait_s = to_double(waited.wait_s);
+    edges.at(static_cast<int>(waited.from), vote.rank).wait_s = waited.wait_s;
 }
 
 void add_sources(std::vector<StepReport::SourceSum>& sums, const Prepared& vote) {
   sums.resize(std::max(sums.size(), vote.sources.size()));
   for (std::size_t i = 0; i < vote.sources.size(); ++i) {
-    sums[i].loss_sum += to_double(vote.sources[i].loss_sum);
+    sums[i].loss_sum += vote.sources[i].loss_sum;
     sums[i].targets += vote.sources[i].targets;
   }
 }
@@ -46,23 +46,17 @@ StepReport::Measured measured(const RunSpec::Mesh& mesh, const std::vector<Prepa
   Edges edges(report);
   for (const Prepared& vote : votes) {
     const RankPlace place = place_of(mesh, vote.rank);
-    const double busy = to_double(vote.busy_s);
     report.stages.push_back({.replica = place.replica,
                              .stage = place.stage,
                              .shard = place.shard,
-                             .busy_s = busy,
-                             .idle_s = std::max(0.0, to_double(vote.wall_s) - busy),
-                             .collective_s = to_double(vote.collective_s),
+                             .busy_s = vote.busy_s,
+                             .idle_s = std::max(0.0, vote.wall_s - vote.busy_s),
+                             .collective_s = vote.collective_s,
                              .device_used_bytes = vote.device_used,
                              .device_total_bytes = vote.device_total});
     add_edges(edges, vote);
-    for (const Prepared::Collectives& row : vote.collectives)
-      report.collectives.push_back({.group = row.group,
-                                    .operation = row.operation,
-                                    .count = row.count,
-                                    .bytes = row.bytes,
-                                    .time_s = to_double(row.time_s),
-                                    .exposed_s = to_double(row.exposed_s)});
+    report.collectives.insert(report.collectives.end(), vote.collectives.begin(),
+                              vote.collectives.end());
     add_sources(report.sources, vote);
   }
   report.collectives = StepReport::of_groups(report.collectives);

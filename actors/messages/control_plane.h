@@ -1,6 +1,7 @@
 #pragma once
 
 #include <caf/actor_system_config.hpp>
+#include <caf/allowed_unsafe_message_type.hpp>
 #include <caf/event_based_actor.hpp>
 #include <chrono>
 #include <exception>
@@ -33,6 +34,9 @@ inline std::chrono::milliseconds to_milliseconds(double seconds) {
       std::chrono::duration<double>(seconds));
 }
 
+/// What an actor sends itself to do something again and again.
+struct Tick {};
+
 /// What an exception says; what the machine lacks is named.
 std::string text_of(const std::exception& exception);
 
@@ -52,7 +56,9 @@ class ControlActor : public caf::event_based_actor {
   /// not know. For an error of this process on_failure() is called.
   virtual void on_error_of_peer(const std::string& what) { on_failure(what); }
   /// Called if a monitored actor has ended or its process is gone.
-  virtual void on_down(const caf::actor_addr& who) = 0;
+  virtual void on_down(const caf::actor_addr&) {}
 };
 
 }  // namespace troupe::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Tick)

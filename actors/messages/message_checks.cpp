@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 #include <string_view>
 #include <vector>
 
@@ -15,8 +16,7 @@ namespace {
 /// Far more ranks than any cluster has, and far fewer than would overflow a memory size.
 constexpr int kMostRanks = 1 << 20;
 
-bool is_duration(Bits bits) {
-  const double seconds = to_double(bits);
+bool is_duration(double seconds) {
   return std::isfinite(seconds) && seconds >= 0;
 }
 
@@ -124,7 +124,7 @@ std::string fault_in(const Evaluated& answer, const ReplicaPart& part) {
 std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks) {
   if (!is_rank(actions.rank, num_ranks))
     return fmt::format("rank {} of {}", actions.rank, num_ranks);
-  for (const auto& row : actions.rows) {
+  for (const ActionsTraced::Action& row : actions.body.actions) {
     const auto action = schedules::parse_action(row.name);
     if (!action || !is_rank(action->chunk, num_chunks) || action->microbatch < 0)
       return fmt::format("'{}' as an action", row.name.substr(0, 20));
@@ -132,11 +132,11 @@ std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks
       return fmt::format("a message of rank {}", row.from);
     if (!is_rank(row.to, num_ranks) && row.to != -1)
       return fmt::format("a message for rank {}", row.to);
-    for (const Bits time :
+    for (const double time :
          {row.begin_s, row.end_s, row.sent_s, row.busy_s, row.collective_s, row.waited_s})
-      if (!std::isfinite(to_double(time))) return "a time that is not finite or is negative";
+      if (!std::isfinite(time)) return "a time that is not finite or is negative";
   }
-  for (const auto& collective : actions.collectives) {
+  for (const auto& collective : actions.body.collectives) {
     if (!is_name(collective.group) || !is_name(collective.operation))
       return "a group with an impossible name";
     if (collective.bucket < 0) return fmt::format("bucket {}", collective.bucket);
@@ -153,14 +153,18 @@ std::string fault_in(const TracedActions& actions, const ReplicaPart& part) {
   return fault_in(actions, part.num_ranks, part.num_chunks);
 }
 
-std::string fault_in(const Tapped& tapped, const ReplicaPart& part) {
-  if (std::string fault = fault_of_step(tapped, part, part.committed, part.committed + 1);
+std::string fault_in(const Tapped& message, const ReplicaPart& part) {
+  if (std::string fault = fault_of_step(message, part, part.committed, part.committed + 1);
       !fault.empty())
     return fault;
+  const TensorTapped& tapped = message.body;
+  const TensorSummary& summary = tapped.summary;
   if (!is_rank(tapped.to, part.num_ranks)) return fmt::format("a tensor for rank {}", tapped.to);
   if (tapped.microbatch < 0) return fmt::format("microbatch {}", tapped.microbatch);
-  if (tapped.elements < 0 || tapped.not_finite < 0 || tapped.not_finite > tapped.elements)
-    return fmt::format("{} of {} elements not finite", tapped.not_finite, tapped.elements);
+  if (summary.elements < 0 || summary.not_finite < 0 || summary.not_finite > summary.elements)
+    return fmt::format("{} of {} elements not finite", summary.not_finite, summary.elements);
+  if (std::ssize(summary.histogram) != TensorSummary::kBins)
+    return fmt::format("a histogram of {} bins", summary.histogram.size());
   return "";
 }
 
@@ -169,11 +173,11 @@ std::string fault_in(const ParameterHistograms& histograms, const ReplicaPart& p
       !fault.empty())
     return fault;
   const auto is_bin = [](int bin) {
-    return bin >= -ParameterHistograms::kBins && bin <= ParameterHistograms::kBins;
+    return bin >= -ValueHistogram::kBins && bin <= ValueHistogram::kBins;
   };
-  for (const ParameterHistograms::Row& row : histograms.rows)
-    if (row.elements < 0 || row.not_finite < 0 || row.elements > row.whole ||
-        row.bins.size() != row.counts.size() || !std::ranges::all_of(row.bins, is_bin))
+  for (const ParametersSeen::Row& row : histograms.body.rows)
+    if (row.part.elements < 0 || row.part.not_finite < 0 || row.part.elements > row.whole ||
+        !std::ranges::all_of(std::views::keys(row.part.counts), is_bin))
       return fmt::format("an impossible histogram of {}", row.tensor);
   return "";
 }

@@ -1,21 +1,65 @@
 #pragma once
 
+#include <bit>
 #include <caf/error.hpp>
 #include <caf/meta/load_callback.hpp>
 #include <caf/sec.hpp>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "actors/messages/messages.h"
 
-// How CAF serialises the messages of the control plane: field by field.
+// How CAF serialises the messages of the control plane: field by field. Floating-point numbers are
+// sent as their bits, because CAF 0.17 cannot encode infinities.
 
 namespace troupe::actors {
 
-#define TROUPE_INSPECT(Type, ...)                                      \
-  template <typename Inspector>                                        \
-  typename Inspector::result_type inspect(Inspector& f, Type& x) {     \
-    return [&](auto&... fields) { return f(fields...); }(__VA_ARGS__); \
+/// Numbers that are sent as their bits.
+struct NumberOnWire {
+  double& number;
+};
+struct NumbersOnWire {
+  std::vector<double>& numbers;
+};
+template <typename Field>
+Field& on_wire(Field& field) {
+  return field;
+}
+inline NumberOnWire on_wire(double& number) {
+  return {number};
+}
+inline NumbersOnWire on_wire(std::vector<double>& numbers) {
+  return {numbers};
+}
+
+template <typename Inspector>
+typename Inspector::result_type inspect(Inspector& f, NumberOnWire& x) {
+  auto bits = std::bit_cast<std::uint64_t>(x.number);
+  const auto load = [&]() -> caf::error {
+    x.number = std::bit_cast<double>(bits);
+    return caf::none;
+  };
+  return f(bits, caf::meta::load_callback(load));
+}
+
+template <typename Inspector>
+typename Inspector::result_type inspect(Inspector& f, NumbersOnWire& x) {
+  std::vector<std::uint64_t> bits;
+  if constexpr (Inspector::reads_state)
+    for (const double number : x.numbers) bits.push_back(std::bit_cast<std::uint64_t>(number));
+  const auto load = [&]() -> caf::error {
+    x.numbers.clear();
+    for (const std::uint64_t number : bits) x.numbers.push_back(std::bit_cast<double>(number));
+    return caf::none;
+  };
+  return f(bits, caf::meta::load_callback(load));
+}
+
+#define TROUPE_INSPECT(Type, ...)                                               \
+  template <typename Inspector>                                                 \
+  typename Inspector::result_type inspect(Inspector& f, Type& x) {              \
+    return [&](auto&... fields) { return f(on_wire(fields)...); }(__VA_ARGS__); \
   }
 
 TROUPE_INSPECT(Member, x.id, x.incarnation, x.pid, x.host, x.address)
@@ -53,21 +97,21 @@ TROUPE_INSPECT(Ready::Difference, x.parameter, x.count, x.reference)
 TROUPE_INSPECT(Ready, x.configuration, x.rank, x.move_s, x.digest, x.parameters, x.difference)
 TROUPE_INSPECT(Prepared::Sent, x.to, x.bytes)
 TROUPE_INSPECT(Prepared::Waited, x.from, x.wait_s)
-TROUPE_INSPECT(Prepared::Collectives, x.group, x.operation, x.count, x.bytes, x.time_s, x.exposed_s)
-TROUPE_INSPECT(Prepared::Large, x.bucket, x.norm)
-TROUPE_INSPECT(Prepared::OfSource, x.loss_sum, x.targets)
+TROUPE_INSPECT(StepReport::Collectives, x.group, x.operation, x.count, x.bytes, x.time_s,
+               x.exposed_s)
+TROUPE_INSPECT(StepReport::SourceSum, x.loss_sum, x.targets)
+TROUPE_INSPECT(LargeGradient, x.bucket, x.norm)
 TROUPE_INSPECT(Prepared, x.configuration, x.step, x.rank, x.loss_sum, x.targets, x.sources,
                x.bad_microbatch, x.bad_gradient, x.squared_norms, x.busy_s, x.collective_s,
                x.wall_s, x.device_used, x.device_total, x.sent, x.waited, x.collectives, x.large)
-TROUPE_INSPECT(TracedActions::Row, x.name, x.begin_s, x.end_s, x.sent_s, x.busy_s, x.collective_s,
-               x.waited_s, x.from, x.to)
-TROUPE_INSPECT(TracedActions::Collective, x.group, x.operation, x.bucket, x.begin_s, x.end_s)
-TROUPE_INSPECT(TracedActions, x.configuration, x.step, x.rank, x.rows, x.collectives, x.complete)
-TROUPE_INSPECT(Tapped, x.configuration, x.step, x.rank, x.to, x.backward, x.microbatch, x.elements,
-               x.not_finite, x.norm, x.mean, x.min, x.max, x.histogram, x.file, x.error)
-TROUPE_INSPECT(ParameterHistograms::Row, x.tensor, x.is_gradient, x.whole, x.elements, x.not_finite,
-               x.min, x.max, x.sum, x.squares, x.bins, x.counts)
-TROUPE_INSPECT(ParameterHistograms, x.configuration, x.step, x.rank, x.rows)
+TROUPE_INSPECT(ActionsTraced::Action, x.name, x.begin_s, x.end_s, x.sent_s, x.busy_s,
+               x.collective_s, x.waited_s, x.from, x.to)
+TROUPE_INSPECT(ActionsTraced::Collective, x.group, x.operation, x.bucket, x.begin_s, x.end_s)
+TROUPE_INSPECT(ActionsTraced, x.actions, x.collectives, x.complete)
+TROUPE_INSPECT(TensorSummary, x.elements, x.not_finite, x.norm, x.mean, x.min, x.max, x.histogram)
+TROUPE_INSPECT(TensorTapped, x.to, x.backward, x.microbatch, x.summary, x.file, x.error)
+TROUPE_INSPECT(ParametersSeen::Row, x.tensor, x.is_gradient, x.whole, x.part)
+TROUPE_INSPECT(ParametersSeen, x.rows)
 TROUPE_INSPECT(Saved, x.configuration, x.step, x.rank, x.error, x.for_good)
 TROUPE_INSPECT(Evaluated, x.configuration, x.step, x.batch, x.rank, x.loss_sum, x.targets)
 TROUPE_INSPECT(Failed, x.configuration, x.incarnation, x.kind, x.message)
@@ -79,6 +123,31 @@ TROUPE_INSPECT(Heartbeat, x.incarnation, x.progress, x.longest_action_s, x.state
                x.resident_bytes, x.allocated, x.saved_bytes, x.mailbox_depth, x.links)
 
 #undef TROUPE_INSPECT
+
+template <typename Inspector, typename Body>
+typename Inspector::result_type inspect(Inspector& f, Observation<Body>& x) {
+  return f(x.configuration, x.step, x.rank, x.body);
+}
+
+/// A histogram's counts are sent after their bins.
+template <typename Inspector>
+typename Inspector::result_type inspect(Inspector& f, ValueHistogram& x) {
+  std::vector<std::int32_t> bins;
+  std::vector<std::uint64_t> counts;
+  if constexpr (Inspector::reads_state)
+    for (const auto& [bin, count] : x.counts) {
+      bins.push_back(bin);
+      counts.push_back(count);
+    }
+  const auto load = [&]() -> caf::error {
+    if (bins.size() != counts.size()) return caf::sec::invalid_argument;
+    x.counts.clear();
+    for (std::size_t i = 0; i < bins.size(); ++i) x.counts[bins[i]] += counts[i];
+    return caf::none;
+  };
+  return f(x.elements, x.not_finite, on_wire(x.min), on_wire(x.max), on_wire(x.sum),
+           on_wire(x.squares), bins, counts, caf::meta::load_callback(load));
+}
 
 /// A layout is sent as runs of equal chunks, to stay small: every rank gets one, and it has a chunk
 /// for each stage.

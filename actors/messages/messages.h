@@ -7,15 +7,14 @@
 
 #include "actors/messages/enter_configuration.h"
 #include "actors/messages/step_messages.h"
-#include "actors/messages/tap_request.h"
+#include "actors/monitors/tap_request.h"
 #include "actors/topology/allocated_memory.h"
 #include "actors/topology/configuration.h"
 #include "actors/topology/state_plan.h"
 
 // The messages of the control plane: orders from the director to stages and their answers, all
-// small. They are plain values; message_inspection.h defines how CAF serialises them.
-// Floating-point numbers are sent as their bits, because CAF 0.17 cannot encode infinities. Every
-// order and answer carries its configuration; one of another configuration is ignored.
+// small. They are plain values; message_inspection.h defines how CAF serialises them. Every order
+// and answer carries its configuration; one of another configuration is ignored.
 
 namespace troupe::actors {
 
@@ -49,8 +48,8 @@ struct Halt {
   /// The last configuration that all ranks had reached; state of later configurations counts for
   /// nothing.
   std::uint32_t kept = 0;
-  /// A worker has died: what it left in shared memory may block connections, so all connections are
-  /// made anew.
+  /// A worker has died, or a connection failed: what was left in shared memory may block
+  /// connections, so all of them are made anew.
   bool reconnect = false;
   std::string reason;
 };
@@ -100,7 +99,7 @@ struct RunStep {
 struct Commit {
   std::uint32_t configuration = 0;
   std::int64_t step = 0;
-  Bits clip_factor = 0;
+  double clip_factor = 0;
 };
 
 struct Save {
@@ -148,7 +147,7 @@ struct Ready {
   };
   std::uint32_t configuration = 0;
   int rank = 0;
-  Bits move_s = 0;  ///< how long the state took to arrive
+  double move_s = 0;  ///< how long the state took to arrive
   std::uint64_t digest = 0;
   /// Canonical numbers of the parameters that the rank owns.
   std::vector<std::uint32_t> parameters;
@@ -168,7 +167,7 @@ struct Evaluated {
   std::int64_t step = 0;
   std::int64_t batch = 0;
   int rank = 0;
-  Bits loss_sum = 0;
+  double loss_sum = 0;
   std::int64_t targets = 0;  ///< of the batch
 };
 
@@ -187,8 +186,8 @@ struct Heartbeat {
     int queued = 0;  ///< tensors waiting for a credit
   };
   std::uint64_t incarnation = 0;
-  std::uint64_t progress = 0;  ///< number that grows with every finished action
-  Bits longest_action_s = 0;   ///< duration of the longest action so far
+  std::uint64_t progress = 0;   ///< number that grows with every finished action
+  double longest_action_s = 0;  ///< duration of the longest action so far
   std::string state;
   std::string waiting_for;
   std::uint64_t resident_bytes = 0;  ///< resident memory of the worker process

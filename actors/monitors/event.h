@@ -70,11 +70,16 @@ struct ActionsTraced {
     std::string name;    ///< name as in a plan: "2F0"
     double begin_s = 0;  ///< seconds of the machine's monotonic clock
     double end_s = 0;
-    int from = -1;            ///< rank whose message the action waited for; -1: none
-    int to = -1;              ///< rank that received its output; -1: none
-    double waited_s = 0;      ///< time waited for the message and a credit, before begin_s
-    double collective_s = 0;  ///< time in which a collective of the shards was lacking
+    int from = -1;        ///< rank whose message the action waited for; -1: none
+    int to = -1;          ///< rank that received its output; -1: none
+    double waited_s = 0;  ///< time waited for the message and a credit, before begin_s
+    /// Time in which it lacked a collective of the shards, and the other action of a pair, too,
+    /// could not go on; no part of busy_s.
+    double collective_s = 0;
     double sent_s = 0;  ///< time when its output left, which may be before end_s; 0: no output
+    /// Time in calls of the stage, without what follows; less than end_s - begin_s if the action is
+    /// one of a pair.
+    double busy_s = 0;
   };
   /// A collective that completed a bucket of gradients while actions ran, or after them.
   struct Collective {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <vector>
 
-#include "actors/messages/tap_request.h"
 #include "actors/monitors/event.h"
+#include "actors/monitors/tap_request.h"
 
 namespace troupe::actors {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
+#include <vector>
 
 #include "tensor/tensor.h"
 
@@ -19,7 +19,7 @@ struct TensorSummary {
   double mean = 0;
   double min = 0;
   double max = 0;
-  std::array<std::uint64_t, kBins> histogram{};
+  std::vector<std::uint64_t> histogram = std::vector<std::uint64_t>(kBins);
 };
 
 /// Summarises a tensor in host memory.

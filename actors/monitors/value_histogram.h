@@ -4,7 +4,6 @@
 #include <limits>
 #include <map>
 
-#include "actors/messages/step_messages.h"
 #include "tensor/tensor.h"
 
 namespace troupe::actors {
@@ -14,7 +13,7 @@ namespace troupe::actors {
 struct ValueHistogram {
   /// A power of two has four bins of equal width; magnitudes below 2^-64 count as 0, and those from
   /// 2^64 on lie in the last bin.
-  static constexpr int kBins = ParameterHistograms::kBins;
+  static constexpr int kBins = 512;
   /// The lower end of bin `bin`, from 1 to kBins, of magnitudes; the upper end of the one before.
   static double lower_end(int bin);
 

@@ -24,7 +24,7 @@ ReplicaPrepared aggregate_votes(int replica, const std::vector<Prepared>& votes,
   for (std::size_t v = 0; v < votes.size(); ++v) {
     const Prepared& vote = votes[v];
     const auto& owned = ready[v].parameters;
-    sum.loss_sum += to_double(vote.loss_sum);
+    sum.loss_sum += vote.loss_sum;
     if (vote.bad_microbatch >= 0 && sum.not_finite.empty())
       sum.not_finite = "the loss of microbatch " + std::to_string(vote.bad_microbatch) +
                        " is not finite " + place(replica, v, shards);
@@ -33,7 +33,7 @@ ReplicaPrepared aggregate_votes(int replica, const std::vector<Prepared>& votes,
       sum.is_own = true;
     }
     for (std::size_t i = 0; i < owned.size() && i < vote.squared_norms.size(); ++i)
-      if (owned[i] < squares.size()) squares[owned[i]] += to_double(vote.squared_norms[i]);
+      if (owned[i] < squares.size()) squares[owned[i]] += vote.squared_norms[i];
   }
   for (std::size_t v = 0; v < votes.size() && sum.not_finite.empty(); ++v)
     for (const std::uint32_t i : ready[v].parameters)

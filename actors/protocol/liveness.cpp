@@ -25,7 +25,7 @@ void Liveness::on_heartbeat(const Heartbeat& beat) {
     worker.stuck_s = 0;
   worker.progress = beat.progress;
   worker.state = beat.state;
-  worker.longest_action_s = to_double(beat.longest_action_s);
+  worker.longest_action_s = beat.longest_action_s;
 }
 
 std::vector<std::uint64_t> Liveness::expected() const {
@@ -41,8 +41,8 @@ void Liveness::worked(std::uint64_t incarnation, double cpu_s) {
   found->second.cpu_s = cpu_s;
 }
 
-std::vector<Liveness::Verdict> Liveness::tick() {
-  std::vector<Verdict> verdicts;
+std::vector<WorkerFailed> Liveness::tick(double now_s) {
+  std::vector<WorkerFailed> verdicts;
   for (auto& [incarnation, worker] : watched_) {
     worker.silent_s += kTickSeconds;
     worker.stuck_s += kTickSeconds;
@@ -50,30 +50,31 @@ std::vector<Liveness::Verdict> Liveness::tick() {
     if (limits_.silent_s > 0 && worker.silent_s >= limits_.silent_s)
       verdicts.push_back(
           {.incarnation = incarnation,
-           .why = fmt::format("silence: no sign of life for {:g} s", limits_.silent_s),
-           .silent_s = worker.silent_s});
+           .message = fmt::format("silence: no sign of life for {:g} s", limits_.silent_s),
+           .now_s = now_s - worker.silent_s});
     else if (limits_.hang_s > 0 && worker.longest_action_s > 0 && worker.state == "running" &&
              worker.stuck_s >= hang_s)
       verdicts.push_back({.incarnation = incarnation,
-                          .why = fmt::format("hanging: no action finished for {:g} s", hang_s),
-                          .silent_s = worker.stuck_s});
+                          .message = fmt::format("hanging: no action finished for {:g} s", hang_s),
+                          .now_s = now_s - worker.stuck_s});
   }
   for (auto& [incarnation, newborn] : expected_) {
     newborn.waited_s += kTickSeconds;
     newborn.silent_s += kTickSeconds;
     if (limits_.silent_s > 0 && newborn.silent_s >= limits_.silent_s)
-      verdicts.push_back({.incarnation = incarnation,
-                          .why = fmt::format("silence: it has not joined and has done nothing for "
-                                             "{:g} s",
-                                             limits_.silent_s),
-                          .silent_s = newborn.silent_s});
+      verdicts.push_back(
+          {.incarnation = incarnation,
+           .message = fmt::format("silence: it has not joined and has done nothing for "
+                                  "{:g} s",
+                                  limits_.silent_s),
+           .now_s = now_s - newborn.silent_s});
     else if (newborn.waited_s >= kJoinDeadline)
       verdicts.push_back(
           {.incarnation = incarnation,
-           .why = fmt::format("silence: it has not joined for {:g} s", newborn.waited_s),
-           .silent_s = newborn.waited_s});
+           .message = fmt::format("silence: it has not joined for {:g} s", newborn.waited_s),
+           .now_s = now_s - newborn.waited_s});
   }
-  for (const Verdict& verdict : verdicts) forget(verdict.incarnation);
+  for (const WorkerFailed& verdict : verdicts) forget(verdict.incarnation);
   return verdicts;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/messages/messages.h"
+#include "actors/protocol/protocol_events.h"
 #include "actors/topology/run_spec.h"
 
 namespace troupe::actors {
@@ -42,13 +43,10 @@ class Liveness {
   }
   void on_heartbeat(const Heartbeat& beat);
 
-  struct Verdict {
-    std::uint64_t incarnation = 0;
-    std::string why;      ///< "silence: no sign of life for 3 s"
-    double silent_s = 0;  ///< time since the last sign of life, or of progress
-  };
-  /// The workers whose time is up, each returned once. To be called every kLivenessTick.
-  std::vector<Verdict> tick();
+  /// The workers whose time is up, each returned once, with a message such as "silence: no sign of
+  /// life for 3 s". They failed when they gave the last sign of life, or of progress. To be called
+  /// every kLivenessTick; `now_s` is the time of the monotonic clock.
+  std::vector<WorkerFailed> tick(double now_s);
 
  private:
   struct Watched {

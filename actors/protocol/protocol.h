@@ -85,7 +85,7 @@ class DirectorProtocol {
   // Defined in protocol_configurations.cpp: how a configuration begins.
   void handle(const Started& event);
   void handle(const MemberJoined& event);
-  void handle(const MemberHalted& event);
+  void handle(const Halted& event);
   void handle(const ReplicaReady& event);
   void gather(const std::string& reason, bool reconnect = true);
   void begin_if_complete();
@@ -118,7 +118,7 @@ class DirectorProtocol {
 
   // Defined in protocol_scale.cpp: an order to change the cluster.
   void handle(const ScaleOrdered& event);
-  void handle(const MemberWarm& event);
+  void handle(const Warm& event);
   void warm_up();
   void warm_up_spares();
   void cool_down();
@@ -148,8 +148,8 @@ class DirectorProtocol {
   void end_if_alone();
 
   // Defined in protocol_checks.cpp: why an event is impossible; empty if it is possible.
-  std::string fault_in(const MemberHalted& event) const;
-  std::string fault_in(const MemberWarm& event) const;
+  std::string fault_in(const Halted& event) const;
+  std::string fault_in(const Warm& event) const;
   std::string fault_in(const ReplicaReady& event) const;
   std::string fault_in(const ReplicaPrepared& event) const;
   std::string fault_in(const ReplicaSaved& event) const;

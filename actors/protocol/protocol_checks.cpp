@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 
@@ -10,36 +12,33 @@ namespace troupe::actors {
 
 std::string DirectorProtocol::fault_of_configuration(std::uint32_t configuration) const {
   if (configuration <= gathering_.number()) return "";
-  return "configuration " + std::to_string(configuration) + ", but the newest is " +
-         std::to_string(gathering_.number());
+  return fmt::format("configuration {}, but the newest is {}", configuration, gathering_.number());
 }
 
 std::string DirectorProtocol::fault_of_replica(std::uint32_t configuration, int replica) const {
   if (std::string fault = fault_of_configuration(configuration); !fault.empty()) return fault;
   const int dp = configuration_.shape.mesh.dp;
   if (configuration != configuration_.number || (replica >= 0 && replica < dp)) return "";
-  return "replica " + std::to_string(replica) + " of " + std::to_string(dp);
+  return fmt::format("replica {} of {}", replica, dp);
 }
 
-std::string DirectorProtocol::fault_in(const MemberHalted& event) const {
+std::string DirectorProtocol::fault_in(const Halted& event) const {
   if (std::string fault = fault_of_configuration(event.configuration); !fault.empty()) return fault;
   const std::int64_t newest = std::max({reached_, committed_, first_step_});
   const auto is_step = [&](std::int64_t step) { return step >= -1 && step <= newest; };
   if (!is_step(event.inventory.step))
-    return "a state of step " + std::to_string(event.inventory.step) + ", but the newest is of " +
-           std::to_string(newest);
+    return fmt::format("a state of step {}, but the newest is of {}", event.inventory.step, newest);
   for (const CopyRecord& copy : event.inventory.copies)
     if (copy.rank < 0 || !is_step(copy.step))  // an earlier configuration may have had more ranks
-      return "a copy of step " + std::to_string(copy.step) + " of rank " +
-             std::to_string(copy.rank);
+      return fmt::format("a copy of step {} of rank {}", copy.step, copy.rank);
   return "";
 }
 
-std::string DirectorProtocol::fault_in(const MemberWarm& event) const {
+std::string DirectorProtocol::fault_in(const Warm& event) const {
   if (!scale_ || scale_->id != event.order) return "";
   const int ranks = scale_->shape.num_ranks();
   if (event.rank >= 0 && event.rank < ranks) return "";
-  return "rank " + std::to_string(event.rank) + " of " + std::to_string(ranks);
+  return fmt::format("rank {} of {}", event.rank, ranks);
 }
 
 std::string DirectorProtocol::fault_in(const ReplicaReady& event) const {
@@ -57,7 +56,7 @@ std::string DirectorProtocol::fault_in(const ReplicaSaved& event) const {
 std::string DirectorProtocol::fault_in(const ReplicaEvaluated& event) const {
   const std::int64_t batches = spec_.eval.batches(spec_.batch.global);
   if (event.batch < 0 || event.batch >= batches)
-    return "batch " + std::to_string(event.batch) + " of " + std::to_string(batches);
+    return fmt::format("batch {} of {}", event.batch, batches);
   return fault_of_replica(event.configuration, event.replica);
 }
 

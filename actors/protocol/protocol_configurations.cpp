@@ -20,10 +20,10 @@ void DirectorProtocol::gather(const std::string& reason, bool reconnect) {
   if (save_ && !writing()) save_->step.reset();  // the order stands
   cool_down();
   if (gathering_.open(roster_))
-    emit(OrderHalt{.configuration = gathering_.number(),
-                   .kept = kept_.number,
-                   .reason = reason,
-                   .reconnect = reconnect,
+    emit(OrderHalt{.halt = {.configuration = gathering_.number(),
+                            .kept = kept_.number,
+                            .reconnect = reconnect,
+                            .reason = reason},
                    .change = is_scaling() ? to_string(scale_->request) : ""});
   spawn_missing(gathering_.target(), failures_.delay_s());
   start_timer(kJoinDeadline + failures_.delay_s());
@@ -48,7 +48,7 @@ void DirectorProtocol::handle(const MemberJoined& event) {
   if (gathering_.one_less()) begin_if_complete();
 }
 
-void DirectorProtocol::handle(const MemberHalted& event) {
+void DirectorProtocol::handle(const Halted& event) {
   if (phase_ != Phase::gathering || event.configuration != gathering_.number() ||
       !roster_.contains(event.incarnation))
     return;

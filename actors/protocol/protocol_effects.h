@@ -5,12 +5,14 @@
 #include <variant>
 #include <vector>
 
+#include "actors/messages/messages.h"
 #include "actors/topology/configuration.h"
 #include "actors/topology/reports.h"
 #include "actors/topology/state_plan.h"
 #include "tensor/error.h"
 
-// Effects that the director's protocol orders. Plain values.
+// Effects that the director's protocol orders. Plain values; Evaluate is for every replica, Finish
+// for every worker.
 
 namespace troupe::actors {
 
@@ -30,18 +32,14 @@ struct ReportWorkerLost {
   bool has_part = false;  ///< the other workers cannot go on without it
   bool ends_run = false;  ///< the loss ends the run
 };
-/// An event was impossible, and has changed nothing.
+/// An event, or a message of a worker, was impossible, and has changed nothing.
 struct ReportRefused {
   std::string sender;
-  std::string why;
+  std::string why;  ///< "Prepared with rank 9, but ..."
 };
-/// Every worker that has joined is to drop what it does and report which state it holds.
+/// Every worker that has joined is to halt.
 struct OrderHalt {
-  std::uint32_t configuration = 0;
-  std::uint32_t kept = 0;
-  std::string reason;
-  /// A worker has died, or a connection failed: what was left in connections may spoil them.
-  bool reconnect = true;
+  Halt halt;
   std::string
       change;  ///< the order to change the cluster that the configuration is for; empty: none
 };
@@ -99,10 +97,6 @@ struct PublishCheckpoint {
 /// The run's end does not wait for the checkpoint that is being published, which may stay
 /// unfinished.
 struct AbandonCheckpoint {};
-struct OrderEvaluate {
-  std::int64_t step = 0;
-  std::int64_t batch = 0;
-};
 struct ReportEvaluation {
   std::int64_t step = 0;
   std::vector<double> losses;  ///< by evaluation set
@@ -136,10 +130,6 @@ struct StartTimer {
   std::uint64_t timer = 0;
   double seconds = 0;
 };
-/// Every worker is to be asked to end.
-struct OrderFinish {
-  std::string reason;
-};
 struct KillWorkers {};
 struct End {
   Outcome outcome;
@@ -148,8 +138,8 @@ struct End {
 using Effect =
     std::variant<SpawnWorker, KillWorker, ReportWorkerLost, ReportRefused, OrderHalt, OrderWarmUp,
                  WarmUpSpare, ReportWentBack, StartConfiguration, ReportConfiguration, OrderLeave,
-                 OrderStep, OrderCommit, OrderSave, PublishCheckpoint, AbandonCheckpoint,
-                 OrderEvaluate, ReportEvaluation, ReportUnsaved, ReportRepair, AnswerScale,
-                 AnswerSave, StartTimer, OrderFinish, KillWorkers, End>;
+                 OrderStep, OrderCommit, OrderSave, PublishCheckpoint, AbandonCheckpoint, Evaluate,
+                 ReportEvaluation, ReportUnsaved, ReportRepair, AnswerScale, AnswerSave, StartTimer,
+                 Finish, KillWorkers, End>;
 
 }  // namespace troupe::actors

@@ -125,7 +125,7 @@ void DirectorProtocol::finish(Outcome outcome) {
   phase_ = Phase::ending;
   end_.decide(outcome);
   if (roster_.empty()) return end_if_alone();
-  emit(OrderFinish{.reason = outcome.reason});
+  emit(Finish{.reason = outcome.reason});
   start_timer(kFinishDeadline);
 }
 

@@ -4,31 +4,19 @@
 #include <string>
 #include <variant>
 
+#include "actors/messages/messages.h"
 #include "actors/topology/configuration.h"
 #include "actors/topology/scale.h"
-#include "actors/topology/state_plan.h"
 #include "tensor/error.h"
 
-// Events that the director's protocol handles. Plain values.
+// Events that the director's protocol handles. Plain values; Halted and Warm are as workers send
+// them.
 
 namespace troupe::actors {
 
 struct Started {};
 struct MemberJoined {
   Member member;
-};
-/// A worker has dropped its step and reports which state it holds.
-struct MemberHalted {
-  std::uint32_t configuration = 0;
-  std::uint64_t incarnation = 0;
-  std::string address;
-  StateInventory inventory;
-};
-/// A worker has built its stage of the shape that an order asks for.
-struct MemberWarm {
-  std::uint64_t order = 0;
-  std::uint64_t incarnation = 0;
-  int rank = 0;
 };
 /// All stages of a replica are built, have their state and agree on the plan.
 struct ReplicaReady {
@@ -70,15 +58,14 @@ struct Published {
   std::int64_t step = 0;
   std::string error;
 };
-/// A worker process has ended, or could not be started. `cause` is how: "exit code 1", "signal 9
-/// (SIGKILL)".
+/// A worker process has ended, or could not be started.
 struct WorkerExited {
   std::uint64_t incarnation = 0;
-  bool clean = false;
-  bool by_signal = false;
   int exit_code = -1;  ///< -1: it was ended by a signal
+  /// "exit code 1: " and the last words of its output, "signal 9 (SIGKILL)", "signal 9 (SIGKILL),
+  /// sent by the kernel for lack of memory".
   std::string cause;
-  double now_s = 0;  ///< when, on the monotonic clock
+  double now_s = 0;  ///< when the kernel reported it, on the monotonic clock
 };
 /// A worker reports, or its silence shows, that it cannot go on. `symptom`: the failure may be a
 /// consequence of another worker's death that has not been noticed yet.
@@ -117,8 +104,8 @@ struct TimerRang {
 };
 
 using Event =
-    std::variant<Started, MemberJoined, MemberHalted, MemberWarm, ReplicaReady, ReplicaPrepared,
-                 ReplicaSaved, ReplicaEvaluated, Published, WorkerExited, WorkerFailed,
-                 DirectorFailed, ScaleOrdered, SaveOrdered, StopOrdered, StopNowOrdered, TimerRang>;
+    std::variant<Started, MemberJoined, Halted, Warm, ReplicaReady, ReplicaPrepared, ReplicaSaved,
+                 ReplicaEvaluated, Published, WorkerExited, WorkerFailed, DirectorFailed,
+                 ScaleOrdered, SaveOrdered, StopOrdered, StopNowOrdered, TimerRang>;
 
 }  // namespace troupe::actors

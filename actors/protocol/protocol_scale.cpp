@@ -68,7 +68,7 @@ void DirectorProtocol::cool_down() {
   warm_spares_.clear();
 }
 
-void DirectorProtocol::handle(const MemberWarm& event) {
+void DirectorProtocol::handle(const Warm& event) {
   if (scale_ && scale_->id == event.order && roster_.contains(event.incarnation) &&
       event.rank >= 0 && scale_->rank_of(event.incarnation) == event.rank)
     scale_->prepared.insert(event.incarnation);

@@ -156,7 +156,7 @@ void DirectorProtocol::evaluate_or_go_on() {
 
 void DirectorProtocol::order_batches() {
   while (const auto batch = evaluation_.order())
-    emit(OrderEvaluate{.step = committed_, .batch = *batch});
+    emit(Evaluate{.configuration = configuration_.number, .step = committed_, .batch = *batch});
 }
 
 void DirectorProtocol::handle(const ReplicaEvaluated& event) {

@@ -90,4 +90,15 @@ stages::Pass pass_of(schedules::Op op) {
   assert_failed("op is an Op", __FILE__, __LINE__);
 }
 
+transport::MessageKey into(const Instruction& next, std::uint64_t step,
+                           transport::Direction direction) {
+  return {step, next.microbatch, next.global_chunk, direction};
+}
+
+transport::MessageKey out_of(const Instruction& next, std::uint64_t step,
+                             transport::Direction direction) {
+  const int to = next.global_chunk + (direction == transport::Direction::forward ? 1 : -1);
+  return {step, next.microbatch, to, direction};
+}
+
 }  // namespace troupe::actors

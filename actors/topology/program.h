@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "actors/topology/assembly.h"
@@ -27,6 +28,14 @@ struct Instruction {
 using Program = std::vector<Instruction>;
 /// The computations of a stage that an operation of a plan asks for.
 stages::Pass pass_of(schedules::Op op);
+/// The key of the message that an instruction's chunk receives: its input activation, or the
+/// gradient of its output.
+transport::MessageKey into(const Instruction& next, std::uint64_t step,
+                           transport::Direction direction);
+/// The key of the message that an instruction's chunk sends: its output to the chunk after it, or
+/// the gradient of its input to the chunk before it.
+transport::MessageKey out_of(const Instruction& next, std::uint64_t step,
+                             transport::Direction direction);
 Program compile(const RankAssembly& part, const std::vector<schedules::Action>& actions);
 
 }  // namespace troupe::actors

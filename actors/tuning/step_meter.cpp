@@ -9,7 +9,7 @@ namespace troupe::actors {
 namespace {
 
 using schedules::Op;
-using Row = TracedActions::Row;
+using Row = ActionsTraced::Action;
 
 constexpr std::array kKinds{Op::F, Op::B, Op::I, Op::W};
 static_assert(kKinds.size() == ActionTimes::kOps);
@@ -27,8 +27,7 @@ void add_sent(Sent& sent, int replica, const std::vector<Row>& rows) {
     const auto action = schedules::parse_action(row.name);
     if (!action || action->op == Op::W) continue;
     const bool forward = action->op == Op::F;
-    sent[{replica, action->chunk + (forward ? 1 : -1), forward, action->microbatch}] =
-        to_double(row.sent_s);
+    sent[{replica, action->chunk + (forward ? 1 : -1), forward, action->microbatch}] = row.sent_s;
   }
 }
 
@@ -40,8 +39,8 @@ void add_hops(std::vector<double>& hops, const Sent& sent, int rank, int replica
     if (!action || row.from < 0 || row.from == rank) continue;
     const auto found = sent.find({replica, action->chunk, action->op == Op::F, action->microbatch});
     if (found == sent.end()) continue;
-    const double begin = to_double(row.begin_s), waited_since = begin - to_double(row.waited_s);
-    if (waited_since <= found->second) hops.push_back(std::max(0.0, begin - found->second));
+    if (row.begin_s - row.waited_s <= found->second)
+      hops.push_back(std::max(0.0, row.begin_s - found->second));
   }
 }
 
@@ -73,8 +72,8 @@ void StepMeter::add(const TracedActions& actions) {
   if (!fault_in(actions, shape_.num_ranks(), num_chunks).empty()) return;
   Step& step = steps_[actions.step];
   auto& rows = step.rows[actions.rank];
-  rows.insert(rows.end(), actions.rows.begin(), actions.rows.end());
-  if (actions.complete) step.complete.insert(actions.rank);
+  rows.insert(rows.end(), actions.body.actions.begin(), actions.body.actions.end());
+  if (actions.body.complete) step.complete.insert(actions.rank);
 }
 
 void StepMeter::add(std::int64_t step, double seconds) {
@@ -110,8 +109,8 @@ std::optional<Measured> StepMeter::result() const {
       for (const Row& row : rows)
         if (const auto action = schedules::parse_action(row.name)) {
           auto& times = actions[static_cast<std::size_t>(action->chunk)];
-          times[index_of(action->op)].push_back(to_double(row.busy_s));
-          times[ActionTimes::kOps + index_of(action->op)].push_back(to_double(row.collective_s));
+          times[index_of(action->op)].push_back(row.busy_s);
+          times[ActionTimes::kOps + index_of(action->op)].push_back(row.collective_s);
         }
     }
     for (const auto& [rank, rows] : step->rows)

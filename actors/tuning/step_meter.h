@@ -51,8 +51,8 @@ class StepMeter {
 
  private:
   struct Step {
-    std::map<int, std::vector<TracedActions::Row>> rows;  // actions by rank
-    std::set<int> complete;                               // ranks that have sent all their actions
+    std::map<int, std::vector<ActionsTraced::Action>> rows;  // actions by rank
+    std::set<int> complete;  // ranks that have sent all their actions
     std::optional<double> seconds;
   };
   std::vector<const Step*> whole_steps() const;

@@ -81,12 +81,10 @@ Error error_of(const std::exception& exception, const StageOrder& order) {
 OrderLoop::OrderLoop(RankExecutor& executor, std::uint64_t incarnation)
     : executor_(executor), incarnation_(incarnation) {}
 
-void OrderLoop::interrupt(std::uint32_t next, const std::string& reason) {
-  executor_.interrupt(next, reason);
-}
-
-void OrderLoop::warm_up(const WarmUp& order, const std::function<void()>& answer) {
-  executor_.warm_up(order, answer);
+Heartbeat OrderLoop::activity() const {
+  Heartbeat beat = executor_.activity();
+  beat.mailbox_depth = orders_.size();
+  return beat;
 }
 
 void OrderLoop::run(const std::function<void(StageAnswer)>& answer) {
@@ -104,10 +102,11 @@ void OrderLoop::run(const std::function<void(StageAnswer)>& answer) {
       auto result = std::visit(execute, order);
       // Summaries precede the vote, so that the director knows how many samples are left when it
       // orders the next step, and has all histograms of a step that it commits.
-      for (Tapped& tapped : executor_.take_tapped()) answer(std::move(tapped));
-      for (auto& histograms : executor_.take_histograms()) answer(std::move(histograms));
+      RankExecutor::Seen seen = executor_.take_seen();
+      for (Tapped& tapped : seen.tapped) answer(std::move(tapped));
+      for (ParameterHistograms& histograms : seen.histograms) answer(std::move(histograms));
       if (result) answer(std::move(*result));
-      for (TracedActions& actions : executor_.take_trace()) answer(std::move(actions));
+      for (TracedActions& actions : seen.actions) answer(std::move(actions));
     } catch (const std::exception& e) {
       failed = true;
       const std::uint32_t configuration =

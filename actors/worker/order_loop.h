@@ -23,12 +23,11 @@ class OrderSink {
   virtual ~OrderSink() = default;
   /// Queues an order. Orders are carried out one at a time; the answer goes to the stage actor.
   virtual void push(StageOrder order) = 0;
-  /// The number of queued orders.
-  virtual std::size_t depth() const = 0;
   /// Calls RankExecutor::interrupt.
   virtual void interrupt(std::uint32_t next, const std::string& reason) = 0;
   virtual void warm_up(const WarmUp& order, const std::function<void()>& answer) = 0;
-  virtual RankExecutor::Activity activity() const = 0;
+  /// What the worker does; orders that wait count as messages in its mailbox.
+  virtual Heartbeat activity() const = 0;
 };
 
 /// The loop of a rank's compute thread: takes orders from the queue and carries them out. Knows no
@@ -43,10 +42,13 @@ class OrderLoop : public OrderSink {
   void run(const std::function<void(StageAnswer)>& answer);
 
   void push(StageOrder order) override { orders_.push(std::move(order)); }
-  std::size_t depth() const override { return orders_.size(); }
-  void interrupt(std::uint32_t next, const std::string& reason) override;
-  void warm_up(const WarmUp& order, const std::function<void()>& answer) override;
-  RankExecutor::Activity activity() const override { return executor_.activity(); }
+  void interrupt(std::uint32_t next, const std::string& reason) override {
+    executor_.interrupt(next, reason);
+  }
+  void warm_up(const WarmUp& order, const std::function<void()>& answer) override {
+    executor_.warm_up(order, answer);
+  }
+  Heartbeat activity() const override;
 
  private:
   RankExecutor& executor_;

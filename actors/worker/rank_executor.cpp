@@ -91,11 +91,12 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
     longest_action_s_ = std::max(longest_action_s_, result.longest_action_s);
   }
   add_waits(vote, *now.runner, now.part, now.rank);
-  if (tap) tapped_ = tap->take();
+  if (tap) seen_.tapped = tap->take();
   if (spec_.histogram_interval > 0 && order.step % spec_.histogram_interval == 0)
-    histograms_ = histograms_of(now.stage(), spec_.model, now.part, order, now.rank, *device_);
+    seen_.histograms = histograms_of(now.stage(), spec_.model, now.part, order, now.rank, *device_);
   if (order.trace)
-    trace_ = traced_actions(*now.runner, now.part, now.rank, order, now.data_parallel->spans());
+    seen_.actions =
+        traced_actions(*now.runner, now.part, now.rank, order, now.data_parallel->spans());
   set_state("prepared");
   return vote;
 }
@@ -103,31 +104,30 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
 /// What the rank says of a step that it has computed.
 Prepared RankExecutor::vote_of(const RunStep& order, const PlanResult& result) {
   RankConfiguration& now = *configuration_;
+  const tensor::DeviceMemory memory = device_->memory();
   Prepared vote{.configuration = order.configuration,
                 .step = order.step,
                 .rank = now.rank,
-                .loss_sum = to_bits(result.loss_sum),
+                .loss_sum = result.loss_sum,
                 .targets = result.targets,
+                .sources = {result.sources.begin(), result.sources.end()},
                 .bad_microbatch = result.bad_microbatch,
                 .bad_gradient = now.data_parallel->not_finite(),
-                .busy_s = to_bits(result.busy_s),
-                .collective_s = to_bits(result.collective_s),
-                .wall_s = to_bits(result.wall_s)};
-  for (const auto& sum : result.sources)
-    vote.sources.push_back({.loss_sum = to_bits(sum.loss), .targets = sum.targets});
-  const tensor::DeviceMemory memory = device_->memory();
-  vote.device_used = memory.used;
-  vote.device_total = memory.total;
-  for (const std::size_t i : now.owned) vote.squared_norms.push_back(to_bits(now.squared_norms[i]));
+                .busy_s = result.busy_s,
+                .collective_s = result.collective_s,
+                .wall_s = result.wall_s,
+                .device_used = memory.used,
+                .device_total = memory.total};
+  for (const std::size_t i : now.owned) vote.squared_norms.push_back(now.squared_norms[i]);
   for (const stages::CollectiveReport& row : now.data_parallel->collectives())
     vote.collectives.push_back({.group = row.group,
                                 .operation = row.operation,
                                 .count = row.count,
                                 .bytes = row.bytes,
-                                .time_s = to_bits(row.time_s),
-                                .exposed_s = to_bits(row.exposed_s)});
+                                .time_s = row.time_s,
+                                .exposed_s = row.exposed_s});
   for (const stages::LargeBucket& large : now.data_parallel->large_buckets())
-    vote.large.push_back({.bucket = large.bucket, .norm = to_bits(large.norm)});
+    vote.large.push_back({.bucket = large.bucket, .norm = large.norm});
   const auto counts = node_->channel().counts();
   now.edge_bytes.resize(counts.edges.size());
   for (std::size_t i = 0; i < counts.edges.size(); ++i) {
@@ -139,23 +139,11 @@ Prepared RankExecutor::vote_of(const RunStep& order, const PlanResult& result) {
   return vote;
 }
 
-std::vector<TracedActions> RankExecutor::take_trace() {
-  return std::exchange(trace_, {});
-}
-
-std::vector<Tapped> RankExecutor::take_tapped() {
-  return std::exchange(tapped_, {});
-}
-
-std::vector<ParameterHistograms> RankExecutor::take_histograms() {
-  return std::exchange(histograms_, {});
-}
-
 void RankExecutor::commit(const Commit& order) {
   finish_writing();
   set_state("applying");
   configuration_->data_parallel->apply(
-      stages::adamw_step(spec_.optimizer, order.step, to_double(order.clip_factor)));
+      stages::adamw_step(spec_.optimizer, order.step, order.clip_factor));
   // The update is made, whatever becomes of the gather.
   configuration_->state->step = order.step;
   configuration_->data_parallel->share_weights();
@@ -180,9 +168,9 @@ void RankExecutor::save(const Save& order, const std::function<void(Saved)>& ans
                 {.part = configuration_->part.place.stage,
                  .num_parts = configuration_->configuration.shape.mesh.pp,
                  .sharding = configuration_->part.stage.sharding},
-                [saved, answer](const CheckpointWriter::Failure& failure) mutable {
-                  saved.error = failure.error;
-                  saved.for_good = failure.for_good;
+                [saved, answer](const std::string& error, bool for_good) mutable {
+                  saved.error = error;
+                  saved.for_good = for_good;
                   answer(saved);
                 });
 }
@@ -208,7 +196,7 @@ Evaluated RankExecutor::evaluate(const Evaluate& order) {
           .step = order.step,
           .batch = order.batch,
           .rank = configuration_->rank,
-          .loss_sum = to_bits(result.loss_sum),
+          .loss_sum = result.loss_sum,
           .targets = result.targets};
 }
 
@@ -230,7 +218,7 @@ bool RankExecutor::is_interrupted(std::uint32_t configuration) const {
   return configuration < min_configuration_;
 }
 
-RankExecutor::Activity RankExecutor::activity() const {
+Heartbeat RankExecutor::activity() const {
   const std::uint64_t resident_bytes = resident_memory();
   const std::lock_guard lock(mutex_);
   const auto wait = node_->channel().waiting();
@@ -238,14 +226,17 @@ RankExecutor::Activity RankExecutor::activity() const {
   AllocatedMemory allocated = allocated_;
   for (const auto* group : groups_) allocated.collectives += group->bytes();
   allocated.pools = static_cast<std::int64_t>(counts.buffer_bytes + slots_->free_bytes());
-  return {.state = wait ? "waiting" : state_,
-          .waiting_for = wait ? wait->what : "",
-          .progress = progress_ + (runner_ ? runner_->progress() : 0),
-          .longest_action_s = longest_action_s_,
-          .resident_bytes = resident_bytes,
-          .allocated = allocated,
-          .saved_bytes = writer_.bytes(),
-          .edges = counts.edges};
+  Heartbeat beat{.incarnation = self_.incarnation,
+                 .progress = progress_ + (runner_ ? runner_->progress() : 0),
+                 .longest_action_s = longest_action_s_,
+                 .state = wait ? "waiting" : state_,
+                 .waiting_for = wait ? wait->what : "",
+                 .resident_bytes = resident_bytes,
+                 .allocated = allocated,
+                 .saved_bytes = writer_.bytes()};
+  for (const auto& edge : counts.edges)
+    beat.links.push_back({.to = edge.to, .queued = edge.queued});
+  return beat;
 }
 
 /// Counts what the configurations have allocated that the rank still has. They may share a stage.

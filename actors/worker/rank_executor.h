@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "actors/messages/messages.h"
@@ -48,12 +49,14 @@ class RankExecutor {
   std::optional<Ready> begin_configuration(const EnterConfiguration& order);
   /// If the step ends with an Error, the last collectives are written into the run directory.
   Prepared run_step(const RunStep& order);
-  /// Takes the actions that run_step recorded; empty if it recorded none, or they were taken.
-  std::vector<TracedActions> take_trace();
-  /// Takes the summaries of tensors that run_step was to look at; empty if they were taken.
-  std::vector<Tapped> take_tapped();
-  /// The histograms of the last step, if it is one of which they are made.
-  std::vector<ParameterHistograms> take_histograms();
+  /// What monitors asked to see of a step.
+  struct Seen {
+    std::vector<Tapped> tapped;
+    std::vector<ParameterHistograms> histograms;
+    std::vector<TracedActions> actions;
+  };
+  /// Takes what run_step has recorded; empty if it was taken.
+  Seen take_seen() { return std::exchange(seen_, {}); }
   void commit(const Commit& order);
   /// Writes the state while other orders are carried out; the next commit() waits until it is
   /// written. `answer` is called once, from another thread if this rank has a part to write.
@@ -66,18 +69,9 @@ class RankExecutor {
   void interrupt(std::uint32_t next, const std::string& reason);
   /// Whether an interruption forbids this configuration to go on.
   bool is_interrupted(std::uint32_t configuration) const;
-  /// What the compute thread does, and the named wait that it is in (empty: none).
-  struct Activity {
-    std::string state;
-    std::string waiting_for;
-    std::uint64_t progress = 0;
-    double longest_action_s = 0;
-    std::uint64_t resident_bytes = 0;  ///< resident memory of the process
-    AllocatedMemory allocated;         ///< of all configurations that the rank still has
-    std::uint64_t saved_bytes = 0;  ///< bytes written of this rank's part of the newest checkpoint
-    std::vector<transport::EdgeCount> edges;  ///< the edges of Channel::counts()
-  };
-  Activity activity() const;
+  /// What the compute thread does, and the named wait that it is in. Memory is that of all
+  /// configurations that the rank still has.
+  Heartbeat activity() const;
 
  private:
   void end_configurations_before();
@@ -122,9 +116,7 @@ class RankExecutor {
       held_;  ///< copies taken out of the last configuration that ended
   std::uint64_t next_eval_ = 0;
   CheckpointWriter writer_;  ///< reads the state of configuration_
-  std::vector<TracedActions> trace_;
-  std::vector<Tapped> tapped_;
-  std::vector<ParameterHistograms> histograms_;
+  Seen seen_;
 
   std::atomic<std::uint64_t> progress_{0};  ///< progress of plan runners that are gone
   mutable std::mutex mutex_;  // guards what other threads read: the members below, node_

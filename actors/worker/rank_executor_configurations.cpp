@@ -154,7 +154,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterConfiguration& order) {
   take_state(order, now.get());
   Ready ready{.configuration = configuration.number,
               .rank = rank,
-              .move_s = to_bits(seconds_since(begin)),
+              .move_s = seconds_since(begin),
               .digest = assembly.digest};
   const auto is_copied = [&](int source) {
     return std::ranges::find(order.start.state.copied, source) != order.start.state.copied.end();

@@ -11,8 +11,6 @@
 namespace troupe::actors {
 namespace {
 
-struct Beat {};
-
 /// A function that calls the one of several that takes the argument best.
 template <typename... Functions>
 struct Overloaded : Functions... {
@@ -22,11 +20,6 @@ template <typename... Functions>
 Overloaded(Functions...) -> Overloaded<Functions...>;
 
 }  // namespace
-}  // namespace troupe::actors
-
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Beat)
-
-namespace troupe::actors {
 
 StageActor::StageActor(caf::actor_config& config, const caf::actor& director, Join join,
                        OrderSink& orders, std::chrono::milliseconds heartbeat)
@@ -39,7 +32,7 @@ StageActor::StageActor(caf::actor_config& config, const caf::actor& director, Jo
 caf::behavior StageActor::make_behavior() {
   monitor(director_);
   send(director_, join_);
-  delayed_send(this, heartbeat_, Beat{});
+  delayed_send(this, heartbeat_, Tick{});
   return behavior_of<StageRef>({
                                    [this](const Halt& order) { halt(order); },
                                    [this](const Peers& order) { meet(order); },
@@ -54,7 +47,7 @@ caf::behavior StageActor::make_behavior() {
                                },
                                {
                                    [this](const StageAnswer& result) { answer(result); },
-                                   [this](Beat) { beat(); },
+                                   [this](Tick) { beat(); },
                                });
 }
 
@@ -143,22 +136,12 @@ void StageActor::answer(const StageAnswer& result) {
 
 void StageActor::beat() {
   tell_activity();
-  delayed_send(this, heartbeat_, Beat{});
+  delayed_send(this, heartbeat_, Tick{});
 }
 
 void StageActor::tell_activity() {
-  const auto activity = orders_.activity();
-  Heartbeat beat{.incarnation = join_.member.incarnation,
-                 .progress = activity.progress,
-                 .longest_action_s = to_bits(activity.longest_action_s),
-                 .state = activity.state,
-                 .waiting_for = activity.waiting_for,
-                 .resident_bytes = activity.resident_bytes,
-                 .allocated = activity.allocated,
-                 .saved_bytes = activity.saved_bytes,
-                 .mailbox_depth = mailbox().size() + orders_.depth()};
-  for (const auto& edge : activity.edges)
-    beat.links.push_back({.to = edge.to, .queued = edge.queued});
+  Heartbeat beat = orders_.activity();
+  beat.mailbox_depth += mailbox().size();
   if (replica_)
     send(replica_, beat);
   else

@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "actors/director/save_answer.h"
 #include "actors/monitors/hub.h"
+#include "actors/topology/reports.h"
 #include "actors/topology/scale.h"
 #include "launch/control/control_connection.h"
 

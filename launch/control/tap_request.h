@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "actors/messages/tap_request.h"
+#include "actors/monitors/tap_request.h"
 
 namespace troupe::launch {
 

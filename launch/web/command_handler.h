@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "actors/director/save_answer.h"
 #include "actors/monitors/hub.h"
 #include "actors/topology/reports.h"
 #include "actors/topology/scale.h"

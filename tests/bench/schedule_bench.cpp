@@ -110,8 +110,9 @@ class RankUnderTest {
     json rows = json::array();
     for (const auto& row : runner_->recorded()) {
       const auto& next = row.instruction;
-      rows.push_back({next.global_chunk, static_cast<int>(next.op), next.microbatch, row.begin_s,
-                      row.end_s, row.waited_s, row.busy_s, row.sent_s});
+      const auto& times = row.times;
+      rows.push_back({next.global_chunk, static_cast<int>(next.op), next.microbatch, times.begin_s,
+                      times.end_s, times.waited_s, times.busy_s, times.sent_s});
     }
     return {{"begin", std::chrono::duration<double>(begin).count()},
             {"end", std::chrono::duration<double>(end).count()},

@@ -64,8 +64,8 @@ ROOMS = {
     },
     "actors": {
         "topology": set(),
-        "messages": {"topology"},
-        "monitors": {"topology", "messages"},
+        "monitors": {"topology"},
+        "messages": {"topology", "monitors"},
         "protocol": {"topology", "messages"},
         "tuning": {"topology", "messages"},
         "worker/step": {"topology", "messages", "monitors"},

@@ -65,20 +65,21 @@ Outcome Progress::wait_for_end() {
 
 NullRun::NullRun(RunSpec spec, const SpawnDirector& spawn_director)
     : spec_(in_folder(std::move(spec), dir_.path())),
-      workers_(spec_, [this](const ProcessExit& exit) { on_exit(exit); }) {
-  director_ = spawn_director(
-      system_, {.spec = spec_,
-                .manifest = "",
-                .token = kToken,
-                .checkpoints = system_.spawn<CheckpointActor, caf::detached>(stages::ModelSource{}),
-                .observer = progress_,
-                .hub = hub_,
-                .processes = workers_,
-                .board = board_,
-                .on_end = [this](const Outcome& outcome) {
-                  progress_.end(outcome);
-                  workers_.quit();
-                }});
+      workers_(spec_,
+               [this](const WorkerExited& exit) { caf::anon_send(director_, Event{exit}); }) {
+  director_ = spawn_director(system_, {.spec = spec_,
+                                       .manifest = "",
+                                       .token = kToken,
+                                       .checkpoints = system_.spawn<CheckpointActor, caf::detached>(
+                                           checkpoint_context(spec_, {}, {})),
+                                       .observer = progress_,
+                                       .hub = hub_,
+                                       .processes = workers_,
+                                       .board = board_,
+                                       .on_end = [this](const Outcome& outcome) {
+                                         progress_.end(outcome);
+                                         workers_.quit();
+                                       }});
   serving_ = std::thread([this] { workers_.run(); });
 }
 
@@ -92,7 +93,7 @@ caf::actor NullRun::spawn_plain(caf::actor_system& system, const DirectorContext
 }
 
 void NullRun::start() {
-  caf::anon_send(director_, StartRun{});
+  caf::anon_send(director_, Event{Started{}});
 }
 
 Outcome NullRun::stop(const std::string& reason) {
@@ -100,15 +101,6 @@ Outcome NullRun::stop(const std::string& reason) {
   progress_.wait_for_failed_save();
   caf::anon_send(director_, Event{StopNowOrdered{.reason = reason}});
   return progress_.wait_for_end();
-}
-
-void NullRun::on_exit(const ProcessExit& exit) {
-  caf::anon_send(director_, Event{WorkerExited{.incarnation = exit.incarnation,
-                                               .clean = exit.clean,
-                                               .by_signal = exit.by_signal,
-                                               .exit_code = exit.exit_code,
-                                               .cause = exit.cause,
-                                               .now_s = exit.noticed_s}});
 }
 
 }  // namespace troupe::test

@@ -70,7 +70,6 @@ class NullRun {
 
  private:
   static caf::actor spawn_plain(caf::actor_system& system, const actors::DirectorContext& context);
-  void on_exit(const actors::ProcessExit& exit);
 
   const TempDir dir_;
   const actors::RunSpec spec_;

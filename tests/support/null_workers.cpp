@@ -36,17 +36,9 @@ class NullStage : public StageActor, public OrderSink {
   void push(StageOrder order) override {
     std::visit([this](const auto& o) { perform(o); }, order);
   }
-  std::size_t depth() const override { return 0; }
   void interrupt(std::uint32_t, const std::string&) override {}
   void warm_up(const WarmUp&, const std::function<void()>& answer) override { answer(); }
-  RankExecutor::Activity activity() const override {
-    return {.state = "ready",
-            .waiting_for = "",
-            .progress = 0,
-            .longest_action_s = 0,
-            .resident_bytes = 0,
-            .edges = {}};
-  }
+  Heartbeat activity() const override { return {.incarnation = incarnation_, .state = "ready"}; }
 
  private:
   struct State {
@@ -92,10 +84,10 @@ class NullStage : public StageActor, public OrderSink {
     reply(Prepared{.configuration = order.configuration,
                    .step = order.step,
                    .rank = rank_,
-                   .loss_sum = to_bits(1),
-                   .squared_norms = std::vector<Bits>(owned_, to_bits(1e-6)),
-                   .busy_s = to_bits(0),
-                   .wall_s = to_bits(0),
+                   .loss_sum = 1,
+                   .squared_norms = std::vector<double>(owned_, 1e-6),
+                   .busy_s = 0,
+                   .wall_s = 0,
                    .sent = {},
                    .waited = {}});
   }
@@ -122,7 +114,7 @@ class NullStage : public StageActor, public OrderSink {
 
 }  // namespace
 
-NullWorkers::NullWorkers(const RunSpec& spec, std::function<void(const ProcessExit&)> on_exit)
+NullWorkers::NullWorkers(const RunSpec& spec, std::function<void(const WorkerExited&)> on_exit)
     : spec_(spec),
       num_parameters_(stages::parameters_of(spec.model).size()),
       on_exit_(std::move(on_exit)) {}
@@ -193,10 +185,8 @@ void NullWorkers::end(std::uint64_t incarnation, bool clean) {
   workers_.erase(found);
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   on_exit_({.incarnation = incarnation,
-            .clean = clean,
-            .by_signal = !clean,
-            .noticed_s = std::chrono::duration<double>(now).count(),
-            .cause = clean ? "exit code 0" : "signal 9 (SIGKILL)"});
+            .cause = clean ? "exit code 0" : "signal 9 (SIGKILL)",
+            .now_s = std::chrono::duration<double>(now).count()});
 }
 
 }  // namespace troupe::test

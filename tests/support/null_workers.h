@@ -20,7 +20,8 @@ namespace troupe::test {
 /// over loopback, so that every message is encoded; but they all share one connection.
 class NullWorkers : public actors::Processes {
  public:
-  NullWorkers(const actors::RunSpec& spec, std::function<void(const actors::ProcessExit&)> on_exit);
+  NullWorkers(const actors::RunSpec& spec,
+              std::function<void(const actors::WorkerExited&)> on_exit);
   ~NullWorkers() override;
 
   /// Serves orders until quit().
@@ -57,7 +58,7 @@ class NullWorkers : public actors::Processes {
 
   const actors::RunSpec spec_;
   const std::size_t num_parameters_;
-  const std::function<void(const actors::ProcessExit&)> on_exit_;
+  const std::function<void(const actors::WorkerExited&)> on_exit_;
   Talk before_first_join_;
   actors::OrderQueue<std::function<void()>> orders_;  // orders for the thread in run()
   bool quit_ = false;  // used by that thread alone, as the members below are

@@ -36,7 +36,7 @@ struct Driver {
   }
   /// Answers for every member that was asked to get ready for a change.
   void warm() {
-    for (const MemberWarm& answer : std::exchange(warming, {})) on(answer);
+    for (const Warm& answer : std::exchange(warming, {})) on(answer);
   }
   std::uint32_t configuration() const { return protocol.configuration().number; }
   /// Lets every worker join and become ready. Returns the effects of the last answer.
@@ -78,12 +78,10 @@ struct Driver {
   /// The event that the worker which was spawned last for the rank has ended.
   WorkerExited exited(int rank, bool clean = true) {
     return {.incarnation = workers.at(rank),
-            .clean = clean,
-            .by_signal = !clean,
             .cause = clean ? "exit code 0" : "signal 9 (SIGKILL)",
             .now_s = 1};
   }
-  MemberHalted halted(int rank, std::uint32_t next, StateInventory inventory) {
+  Halted halted(int rank, std::uint32_t next, StateInventory inventory) {
     return {.configuration = next,
             .incarnation = workers.at(rank),
             .address = "",
@@ -92,7 +90,7 @@ struct Driver {
 
   RunSpec spec;
   DirectorProtocol protocol;
-  std::vector<MemberWarm> warming;
+  std::vector<Warm> warming;
   std::map<int, std::uint64_t> workers, spares;  // incarnations, by the rank they were meant for
 };
 

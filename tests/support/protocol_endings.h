@@ -28,7 +28,7 @@ inline std::vector<Effect> wait_out(Driver& driver, const std::vector<Effect>& e
 inline std::vector<Effect> fail_every_save(Driver& driver, std::int64_t step,
                                            const std::string& why) {
   auto effects = fail_save(driver, step, why);
-  while (find<StartTimer>(effects) && !find<OrderFinish>(effects)) {
+  while (find<StartTimer>(effects) && !find<Finish>(effects)) {
     BOOST_REQUIRE(find<OrderSave>(wait_out(driver, effects)));
     effects = fail_save(driver, step, why);
   }
@@ -41,7 +41,7 @@ inline std::vector<Effect> recover(Driver& driver, const std::vector<Effect>& ga
   const OrderHalt* halt = find<OrderHalt>(gathered);
   BOOST_REQUIRE(halt);
   for (const auto& [rank, inventory] : held)
-    driver.on(driver.halted(rank, halt->configuration, inventory));
+    driver.on(driver.halted(rank, halt->halt.configuration, inventory));
   for (int rank = 0; rank < driver.spec.num_ranks(); ++rank)
     if (!held.contains(rank)) driver.on(driver.joined(rank));
   return driver.ready();
@@ -53,7 +53,7 @@ inline Outcome end_saved(Driver& driver, const std::vector<Effect>& ready, std::
   BOOST_REQUIRE(save);
   BOOST_TEST(save->step == step);
   driver.saved(step);
-  BOOST_TEST(find<OrderFinish>(driver.on(Published{.step = step})));
+  BOOST_TEST(find<Finish>(driver.on(Published{.step = step})));
   return end_of(driver);
 }
 

@@ -29,7 +29,7 @@ struct SimWorker {
   std::vector<CopyRecord> copies, copies_before;
 
   /// Forgets a configuration that not all ranks have reached. The answer to the order.
-  MemberHalted halt(const OrderHalt& order) {
+  Halted halt(const Halt& order) {
     if (before && before->number == order.kept) {
       configuration = before;
       step = step_before;
@@ -42,10 +42,10 @@ struct SimWorker {
       peers.clear();
       spoilt = false;
     }
-    MemberHalted halted{.configuration = order.configuration,
-                        .incarnation = incarnation,
-                        .address = std::to_string(node),
-                        .inventory = {}};
+    Halted halted{.configuration = order.configuration,
+                  .incarnation = incarnation,
+                  .address = std::to_string(node),
+                  .inventory = {}};
     if (configuration && configuration->number == order.kept)
       halted.inventory = {.step = step, .has_previous = previous, .copies = copies};
     else

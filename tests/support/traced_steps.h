@@ -15,10 +15,7 @@ inline std::vector<actors::TracedActions> traces_of(const actors::RunSpec& spec,
                                                     const actors::Configuration& configuration,
                                                     std::int64_t step,
                                                     const schedules::Costs& costs) {
-  actors::RunSpec changed = spec;
-  changed.mesh = configuration.shape.mesh;
-  changed.schedule = configuration.shape.schedule;
-  const schedules::Plan plan = actors::make_plan(changed);
+  const schedules::Plan plan = actors::make_plan(actors::with_shape(spec, configuration.shape));
   const auto times = schedules::simulate(plan, costs)->times;
   const auto chunks = schedules::chunk_costs(plan, costs);
   const auto rank_of = [&](int chunk, int rank) {
@@ -30,7 +27,7 @@ inline std::vector<actors::TracedActions> traces_of(const actors::RunSpec& spec,
     const auto stage =
         static_cast<std::size_t>(actors::place_of(configuration.shape.mesh, rank).stage);
     actors::TracedActions message{
-        .configuration = configuration.number, .step = step, .rank = rank};
+        .configuration = configuration.number, .step = step, .rank = rank, .body = {}};
     double free_since = 0;
     for (std::size_t i = 0; i < plan.actions[stage].size(); ++i) {
       const auto& action = plan.actions[stage][i];
@@ -38,20 +35,19 @@ inline std::vector<actors::TracedActions> traces_of(const actors::RunSpec& spec,
       const bool forward = action.op == schedules::Op::F;
       const bool receives = action.op != schedules::Op::W &&
                             !(forward ? plan.is_first(action.chunk) : plan.is_last(action.chunk));
-      message.rows.push_back(
+      const auto& costs_of_chunk = chunks[static_cast<std::size_t>(action.chunk)];
+      message.body.actions.push_back(
           {.name = schedules::to_string(action),
-           .begin_s = actors::to_bits(begin),
-           .end_s = actors::to_bits(end),
-           .sent_s = actors::to_bits(end),
-           .busy_s = actors::to_bits(
-               schedules::computation(chunks[static_cast<std::size_t>(action.chunk)], action.op)),
-           .collective_s = actors::to_bits(
-               schedules::collective(chunks[static_cast<std::size_t>(action.chunk)], action.op)),
-           .waited_s = actors::to_bits(std::max(0.0, begin - free_since)),
-           .from = receives ? rank_of(action.chunk + (forward ? -1 : 1), rank) : -1});
+           .begin_s = begin,
+           .end_s = end,
+           .from = receives ? rank_of(action.chunk + (forward ? -1 : 1), rank) : -1,
+           .waited_s = std::max(0.0, begin - free_since),
+           .collective_s = schedules::collective(costs_of_chunk, action.op),
+           .sent_s = end,
+           .busy_s = schedules::computation(costs_of_chunk, action.op)});
       free_since = end;
     }
-    message.complete = true;
+    message.body.complete = true;
     messages.push_back(std::move(message));
   }
   return messages;

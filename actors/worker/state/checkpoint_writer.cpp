@@ -10,19 +10,18 @@ namespace troupe::actors {
 
 void CheckpointWriter::start(std::string dir, const stages::Stage& stage,
                              const stages::ModelConfig& model, const stages::CheckpointPart& part,
-                             std::function<void(const Failure&)> answer) {
+                             Answer answer) {
   finish();
   bytes_ = 0;
   const auto write = [this, dir = std::move(dir), &stage, model, part, answer] {
-    Failure failure;
     try {
       stages::write_checkpoint_part(dir, stage, model, part, &bytes_);
     } catch (const stages::NotFinite& error) {
-      failure = {.error = error.what(), .for_good = true};
+      return answer(error.what(), true);
     } catch (const std::exception& error) {
-      failure = {.error = error.what()};
+      return answer(error.what(), false);
     }
-    answer(failure);
+    answer("", false);
   };
   try {
     thread_ = std::thread(write);

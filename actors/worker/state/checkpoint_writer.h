@@ -18,15 +18,13 @@ class CheckpointWriter {
   ~CheckpointWriter() { finish(); }
   CheckpointWriter(const CheckpointWriter&) = delete;
 
-  /// Why a part could not be written.
-  struct Failure {
-    std::string error;      ///< empty: it was written
-    bool for_good = false;  ///< another attempt would fail in the same way
-  };
+  /// Called with why a part could not be written, empty if it was, and whether another attempt
+  /// would fail in the same way.
+  using Answer = std::function<void(const std::string& error, bool for_good)>;
   /// Starts to write a part into `dir`, of a stage of this model. The stage's weights and moments
   /// must not change before finish(). `answer` is called once, from the thread that writes.
   void start(std::string dir, const stages::Stage& stage, const stages::ModelConfig& model,
-             const stages::CheckpointPart& part, std::function<void(const Failure&)> answer);
+             const stages::CheckpointPart& part, Answer answer);
   bool is_writing() const { return thread_.joinable(); }
   /// Returns once the part is written, or has failed.
   void finish();

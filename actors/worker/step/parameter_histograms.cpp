@@ -1,6 +1,7 @@
 #include "actors/worker/step/parameter_histograms.h"
 
-#include "actors/monitors/value_histogram.h"
+#include <utility>
+
 #include "tensor/host_copies.h"
 
 namespace troupe::actors {
@@ -8,20 +9,6 @@ namespace {
 
 /// A message has some kilobytes at most, because control messages are small.
 constexpr std::size_t kMostBins = 2048;
-
-ParameterHistograms::Row row_of(const ValueHistogram& histogram) {
-  ParameterHistograms::Row row{.elements = histogram.elements,
-                               .not_finite = histogram.not_finite,
-                               .min = to_bits(histogram.min),
-                               .max = to_bits(histogram.max),
-                               .sum = to_bits(histogram.sum),
-                               .squares = to_bits(histogram.squares)};
-  for (const auto& [bin, count] : histogram.counts) {
-    row.bins.push_back(bin);
-    row.counts.push_back(count);
-  }
-  return row;
-}
 
 }  // namespace
 
@@ -41,15 +28,17 @@ std::vector<ParameterHistograms> histograms_of(const stages::Stage& stage,
     ValueHistogram histogram;
     histogram.add(copies.on_host({.data = kept.data, .dtype = kept.dtype, .shape = {elements}}));
     if (bins >= kMostBins) {
-      messages.push_back({.configuration = order.configuration, .step = order.step, .rank = rank});
+      messages.push_back(
+          {.configuration = order.configuration, .step = order.step, .rank = rank, .body = {}});
       bins = 0;
     }
-    auto& row = messages.back().rows.emplace_back(row_of(histogram));
+    bins += histogram.counts.size();
     const stages::ParameterInfo& info = infos.at(parameter.name);
-    row.tensor = info.stored.tensor;
-    row.is_gradient = is_gradient;
-    row.whole = info.shape.num_elements() / info.shape[0] * info.stored.rows;
-    bins += row.bins.size();
+    messages.back().body.rows.push_back(
+        {.tensor = info.stored.tensor,
+         .is_gradient = is_gradient,
+         .whole = info.shape.num_elements() / info.shape[0] * info.stored.rows,
+         .part = std::move(histogram)});
   };
   for (const stages::Parameter& parameter : stage.parameters()) {
     if (!parameter.owned) continue;

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "actors/topology/unit_order.h"
-#include "actors/worker/step/instruction_messages.h"
 #include "actors/worker/step/tap.h"
 #include "tensor/error.h"
 
@@ -33,15 +32,16 @@ struct PlanRunner::Step {
   /// tokens came from another shard.
   double collective_s = 0;
   Tap* tap = nullptr;
-  bool records = false;        ///< whether recorded_ is of this step
-  Recorded* record = nullptr;  ///< record of the action that waits; null: not recorded
+  bool records = false;  ///< whether recorded_ is of this step
+  /// The times of the action that waits; null: not recorded.
+  ActionsTraced::Action* record = nullptr;
 };
 
 /// The state of an action while it runs, from its first node to its last.
 struct PlanRunner::ActiveAction {
   const Instruction& next;
   std::size_t number;  ///< of the instruction in the program
-  Recorded* record = nullptr;
+  ActionsTraced::Action* record = nullptr;
   Direction direction = Direction::forward;
   transport::Needs needs{};  ///< the message and the buffer that it needs to start
   bool started = false;
@@ -54,7 +54,8 @@ struct PlanRunner::ActiveAction {
   bool is_in_piece = false;  ///< whether a piece of it has begun and not ended
   double waited_s = 0;       ///< Stage::collective_wait_s() when the piece began
 
-  ActiveAction(const Program& program, std::size_t index, std::uint64_t step, Recorded* kept)
+  ActiveAction(const Program& program, std::size_t index, std::uint64_t step,
+               ActionsTraced::Action* kept)
       : next(program[index]), number(index), record(kept) {
     const bool forward = next.op == Op::F;
     if (!forward) direction = Direction::backward;
@@ -126,7 +127,7 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
   stage_.begin_step();
   clock_.end(packing);
   const auto action_at = [&](std::size_t i) {
-    return ActiveAction(program_, i, message_step, watch.record ? &recorded_[i] : nullptr);
+    return ActiveAction(program_, i, message_step, watch.record ? &recorded_[i].times : nullptr);
   };
   for (std::size_t i = 0; i < program_.size(); ++i) {
     if (program_[i].overlaps_next) {
@@ -370,14 +371,14 @@ void PlanRunner::read_times(Step& step) {
     action_s += piece.seconds();
     step.longest_s = std::max(step.longest_s, action_s);
     if (!step.records) continue;
-    Recorded& record = recorded_[piece.action];
+    ActionsTraced::Action& record = recorded_[piece.action].times;
     if (record.end_s == 0) record.begin_s = piece.begin_s;
     record.end_s = piece.end_s;
     record.busy_s += piece.seconds() - piece.waited_s;
     record.collective_s += piece.waited_s;
   }
   for (std::size_t i = 0; step.records && i < recorded_.size(); ++i)
-    if (sent_after_[i] != kNotSent) recorded_[i].sent_s = pieces[sent_after_[i]].end_s;
+    if (sent_after_[i] != kNotSent) recorded_[i].times.sent_s = pieces[sent_after_[i]].end_s;
   step.busy_s = clock_.busy_s();
 }
 

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/monitors/event.h"
 #include "actors/topology/program.h"
 #include "actors/worker/step/action_clock.h"
 #include "actors/worker/step/step_losses.h"
@@ -24,7 +25,7 @@ struct PlanResult {
   std::int64_t targets = 0;  ///< of the step, those of all replicas; 0: of joined samples
   /// What of it is each source's, if the rank tells them apart (StepTokens::Source::num_sources).
   /// Valid until the runner's next step.
-  std::span<const StepTokens::SourceSum> sources;
+  std::span<const StepReport::SourceSum> sources;
   int bad_microbatch = -1;  ///< the first microbatch whose loss is not finite; -1: none
   double busy_s = 0;        ///< time in calls of the stage, without what follows
   /// Time in which nothing was computed because the next nodes lacked a collective of the shards.
@@ -60,19 +61,10 @@ class PlanRunner {
   /// Runs a forward-only program through Stage::evaluate.
   PlanResult evaluate(std::int64_t data_step, std::uint64_t message_step);
 
-  /// An action of a recorded step; times are of the steady clock.
+  /// An action of a recorded step, and its times; they have neither its name nor its peers.
   struct Recorded {
     Instruction instruction;
-    double begin_s = 0;
-    double end_s = 0;
-    double sent_s = 0;  ///< when the action's output was sent; 0: it has none
-    /// Time in calls of the stage, without what follows; less than end_s - begin_s if the action is
-    /// one of a pair.
-    double busy_s = 0;
-    /// Time in which it lacked a collective of the shards, and the other action of a pair, too,
-    /// could not go on.
-    double collective_s = 0;
-    double waited_s = 0;  ///< time waiting for its message and a credit, before begin_s
+    ActionsTraced::Action times;
   };
   /// The actions of the last step that was recorded; empty if none was.
   const std::vector<Recorded>& recorded() const { return recorded_; }

@@ -41,7 +41,7 @@ tensor::Tensor StepLosses::of_rows(int microbatch, std::int64_t rows) {
 
 StepLosses::Total StepLosses::add_up(const StepTokens& tokens) {
   Total total{.sources = sums_};
-  std::ranges::fill(sums_, StepTokens::SourceSum{});
+  std::ranges::fill(sums_, StepReport::SourceSum{});
   const auto capacity = static_cast<std::size_t>(capacity_);
   const auto* const rows = static_cast<const double*>(of_rows_.data());
   for (int m = 0; m < num_microbatches_; ++m) {

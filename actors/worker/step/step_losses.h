@@ -29,7 +29,7 @@ class StepLosses {
     double sum = 0;           ///< of the microbatches, added in ascending order
     int bad_microbatch = -1;  ///< the first one whose loss is not finite; -1: none
     /// The microbatches whose rows were asked for, by source; valid until the next call.
-    std::span<const StepTokens::SourceSum> sources;
+    std::span<const StepReport::SourceSum> sources;
   };
   /// Called when the device has run all of the step.
   Total add_up(const StepTokens& tokens);
@@ -37,7 +37,7 @@ class StepLosses {
  private:
   const int num_microbatches_;
   const std::int64_t capacity_;  // rows of a microbatch
-  std::vector<StepTokens::SourceSum> sums_;
+  std::vector<StepReport::SourceSum> sums_;
   std::vector<char> has_rows_;    // by microbatch: its rows were asked for
   const tensor::Buffer losses_;   // float64, by microbatch
   const tensor::Buffer of_rows_;  // float64, rows by microbatch

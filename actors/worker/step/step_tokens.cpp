@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "actors/worker/step/action_clock.h"
 #include "actors/worker/step/token_broadcast.h"
 #include "tensor/ops.h"
 
@@ -35,7 +36,7 @@ double StepTokens::begin(std::int64_t step) {
   const auto begin = std::chrono::steady_clock::now();
   for (int m = 0; source_.feed && m < source_.num_microbatches; ++m) read(m);
   source_.broadcast->run(all());
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return seconds_since(begin);
 }
 
 void StepTokens::lay_out_documents(std::int64_t step) {
@@ -115,14 +116,14 @@ std::int64_t StepTokens::num_targets() const {
 }
 
 void StepTokens::add_by_source(int microbatch, std::span<const double> losses,
-                               std::span<SourceSum> sums) const {
+                               std::span<StepReport::SourceSum> sums) const {
   const auto of_rows = targets(microbatch);
   const auto add = [&](const stages::Sample& sample, std::int64_t first) {
-    SourceSum& sum = sums[static_cast<std::size_t>(sample.source)];
+    StepReport::SourceSum& sum = sums[static_cast<std::size_t>(sample.source)];
     const auto begin = static_cast<std::size_t>(first);
     for (std::size_t row = begin; row < begin + static_cast<std::size_t>(sample.targets); ++row) {
       if (of_rows[row] == tensor::kNoTarget) continue;
-      sum.loss += losses[row];
+      sum.loss_sum += losses[row];
       ++sum.targets;
     }
   };

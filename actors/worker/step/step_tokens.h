@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/topology/reports.h"
 #include "stages/corpus/token_data.h"
 #include "stages/stage/row_sizes.h"
 #include "stages/stage/stage.h"
@@ -51,15 +52,10 @@ class StepTokens {
   stages::DocumentRows documents(int microbatch) const;
   /// Targets of the step in all replicas; 0 if samples are joined.
   std::int64_t num_targets() const;
-  /// What samples of one source have together.
-  struct SourceSum {
-    double loss = 0;
-    std::int64_t targets = 0;
-  };
   /// Adds each source's targets in a microbatch, and their losses, to its sum. `losses` has one for
   /// each row. Called after load().
   void add_by_source(int microbatch, std::span<const double> losses,
-                     std::span<SourceSum> sums) const;
+                     std::span<StepReport::SourceSum> sums) const;
   /// The part of a tensor between chunks that the microbatch's rows use.
   tensor::Tensor used_part(const tensor::Tensor& edge, int microbatch) const;
   /// Where the microbatch stands in the data.

@@ -52,23 +52,17 @@ void Tap::look(const transport::MessageKey& key, const tensor::Tensor& sent) {
   Tapped tapped{.configuration = configuration_,
                 .step = step_,
                 .rank = rank_,
-                .to = edge->to,
-                .backward = backward,
-                .microbatch = microbatch,
-                .elements = summary->elements,
-                .not_finite = summary->not_finite,
-                .norm = to_bits(summary->norm),
-                .mean = to_bits(summary->mean),
-                .min = to_bits(summary->min),
-                .max = to_bits(summary->max),
-                .histogram = {summary->histogram.begin(), summary->histogram.end()},
-                .file = "",
-                .error = ""};
-  if (dumped) dump(tensor, tapped);
+                .body = {.to = edge->to,
+                         .backward = backward,
+                         .microbatch = microbatch,
+                         .summary = *summary,
+                         .file = "",
+                         .error = ""}};
+  if (dumped) dump(tensor, tapped.body);
   tapped_.push_back(std::move(tapped));
 }
 
-void Tap::dump(const tensor::Tensor& tensor, Tapped& tapped) const {
+void Tap::dump(const tensor::Tensor& tensor, TensorTapped& tapped) const {
   const auto path = std::filesystem::path(folder_) /
                     fmt::format("step-{}-rank-{}-to-{}-{}-{}.safetensors", step_, rank_, tapped.to,
                                 tapped.backward ? "backward" : "forward", tapped.microbatch);

@@ -27,7 +27,7 @@ class Tap {
   std::vector<Tapped> take() { return std::exchange(tapped_, {}); }
 
  private:
-  void dump(const tensor::Tensor& tensor, Tapped& tapped) const;
+  void dump(const tensor::Tensor& tensor, TensorTapped& tapped) const;
 
   struct PendingTap {
     TapRequest request;

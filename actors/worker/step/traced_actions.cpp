@@ -12,38 +12,26 @@ using schedules::Op;
 using transport::Direction;
 using transport::Edge;
 
-/// The rank that sends the messages into `chunk`; -1: none.
-int sender(const RankAssembly& part, int rank, int chunk, Direction direction) {
-  const auto at = std::ranges::find_if(part.edges, [&](const Edge& e) {
-    return e.to == rank && e.chunk == chunk && e.direction == direction;
-  });
-  return at == part.edges.end() ? -1 : at->from;
-}
-int receiver(const RankAssembly& part, int rank, int chunk, Direction direction) {
-  const auto at = std::ranges::find_if(part.edges, [&](const Edge& e) {
-    return e.from == rank && e.chunk == chunk && e.direction == direction;
-  });
-  return at == part.edges.end() ? -1 : at->to;
+/// The rank at the other end of the edge of which `rank` is the end `mine`; -1: none.
+int peer(const RankAssembly& part, int Edge::*mine, int rank, int chunk, Direction direction) {
+  for (const Edge& edge : part.edges)
+    if (edge.*mine == rank && edge.chunk == chunk && edge.direction == direction)
+      return mine == &Edge::to ? edge.from : edge.to;
+  return -1;
 }
 
-TracedActions::Row row_of(const PlanRunner::Recorded& recorded, const RankAssembly& part,
-                          int rank) {
+ActionsTraced::Action traced(const PlanRunner::Recorded& recorded, const RankAssembly& part,
+                             int rank) {
   const Instruction& next = recorded.instruction;
-  TracedActions::Row row{
-      .name = schedules::to_string(schedules::Action{
-          .chunk = next.global_chunk, .op = next.op, .microbatch = next.microbatch}),
-      .begin_s = to_bits(recorded.begin_s),
-      .end_s = to_bits(recorded.end_s),
-      .sent_s = to_bits(recorded.sent_s),
-      .busy_s = to_bits(recorded.busy_s),
-      .collective_s = to_bits(recorded.collective_s),
-      .waited_s = to_bits(recorded.waited_s)};
-  if (next.op == Op::W) return row;  // W exchanges no messages
+  ActionsTraced::Action action = recorded.times;
+  action.name = schedules::to_string(
+      schedules::Action{.chunk = next.global_chunk, .op = next.op, .microbatch = next.microbatch});
+  if (next.op == Op::W) return action;  // W exchanges no messages
   const bool forward = next.op == Op::F;
   const auto direction = forward ? Direction::forward : Direction::backward;
-  row.from = sender(part, rank, next.global_chunk, direction);
-  row.to = receiver(part, rank, next.global_chunk + (forward ? 1 : -1), direction);
-  return row;
+  action.from = peer(part, &Edge::to, rank, next.global_chunk, direction);
+  action.to = peer(part, &Edge::from, rank, next.global_chunk + (forward ? 1 : -1), direction);
+  return action;
 }
 
 }  // namespace
@@ -53,20 +41,21 @@ std::vector<TracedActions> traced_actions(const PlanRunner& runner, const RankAs
                                           std::span<const stages::CollectiveSpan> collectives) {
   std::vector<TracedActions> messages;
   std::size_t rows = 0;
-  const auto message_of_next = [&]() -> TracedActions& {
+  const auto message_of_next = [&]() -> ActionsTraced& {
     if (rows++ % kActionsPerMessage == 0)
-      messages.push_back({.configuration = order.configuration, .step = order.step, .rank = rank});
-    return messages.back();
+      messages.push_back(
+          {.configuration = order.configuration, .step = order.step, .rank = rank, .body = {}});
+    return messages.back().body;
   };
   for (const PlanRunner::Recorded& recorded : runner.recorded())
-    message_of_next().rows.push_back(row_of(recorded, part, rank));
+    message_of_next().actions.push_back(traced(recorded, part, rank));
   for (const stages::CollectiveSpan& span : collectives)
     message_of_next().collectives.push_back({.group = span.of->group,
                                              .operation = span.of->operation,
                                              .bucket = span.bucket,
-                                             .begin_s = to_bits(span.begin_s),
-                                             .end_s = to_bits(span.end_s)});
-  if (!messages.empty()) messages.back().complete = true;
+                                             .begin_s = span.begin_s,
+                                             .end_s = span.end_s});
+  if (!messages.empty()) messages.back().body.complete = true;
   return messages;
 }
 
@@ -78,7 +67,7 @@ void add_waits(Prepared& vote, const PlanRunner& runner, const RankAssembly& par
     by_sender[edge.from] += runner.wait_s(edge.direction, static_cast<int>(chunk));
   }
   for (const auto& [from, wait_s] : by_sender)
-    vote.waited.push_back({.from = static_cast<std::uint32_t>(from), .wait_s = to_bits(wait_s)});
+    vote.waited.push_back({.from = static_cast<std::uint32_t>(from), .wait_s = wait_s});
 }
 
 }  // namespace troupe::actors

@@ -27,13 +27,13 @@ struct Way {
 };
 
 /// Runs a shell script as `count` workers until all have ended. Returns their exits by number.
-std::map<int, ProcessExit> exits_of(const std::string& script, int count, const Way& way = {}) {
+std::map<int, WorkerExited> exits_of(const std::string& script, int count, const Way& way = {}) {
   const auto dir = std::filesystem::path(way.logs) / ("troupe-processes-" + random_token());
-  std::map<int, ProcessExit> exits;
+  std::map<int, WorkerExited> exits;
   LocalProcesses* self = nullptr;
   LocalProcesses processes(
       {"/bin/sh", "-c", script},
-      [&](const ProcessExit& exit) {
+      [&](const WorkerExited& exit) {
         exits[static_cast<int>(exit.incarnation) - 7] = exit;
         if (static_cast<int>(exits.size()) == count) self->quit();
       },
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(the_processor_time_of_a_worker_is_known_while_it_lives) {
   const test::TempDir dir;
   LocalProcesses* self = nullptr;
   LocalProcesses processes({"/bin/sh", "-c", "while :; do :; done"},
-                           [&](const ProcessExit&) { self->quit(); });
+                           [&](const WorkerExited&) { self->quit(); });
   self = &processes;
   BOOST_TEST(processes.cpu_seconds(7) == 0);
   processes.spawn({.host = "h",
@@ -85,9 +85,9 @@ BOOST_AUTO_TEST_CASE(the_processor_time_of_a_worker_is_known_while_it_lives) {
 }
 
 BOOST_AUTO_TEST_CASE(exits_are_reported_with_their_cause) {
-  BOOST_TEST(exits_of("exit 0", 1)[0].clean);
+  BOOST_TEST(exits_of("exit 0", 1)[0].exit_code == 0);
   const auto failed = exits_of("exit 65", 1)[0];
-  BOOST_TEST(!failed.clean);
+  BOOST_TEST(failed.exit_code == 65);
   BOOST_TEST(failed.cause == "exit code 65");
   BOOST_TEST(failed.incarnation == 7u);
   BOOST_TEST(exits_of("kill -9 $$", 1)[0].cause == "signal 9 (SIGKILL)");
@@ -175,7 +175,6 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_started_has_ended) {
   ::setrlimit(RLIMIT_NOFILE, &before);
   BOOST_TEST(exits.size() == 3u);
   for (const auto& [worker, exit] : exits) {
-    BOOST_TEST(!exit.clean);
     BOOST_TEST(exit.cause.starts_with(
         "a failed start: cannot make a pipe: no descriptor left (ulimit -n allows a process "));
     BOOST_TEST(exit.exit_code == 69);
@@ -184,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_be_started_has_ended) {
 #endif
 
 BOOST_AUTO_TEST_CASE(a_worker_starts_without_a_log_where_there_is_no_room_for_one) {
-  BOOST_TEST(exits_of("echo nobody reads it", 1, {.logs = "/dev/null/logs"})[0].clean);
+  BOOST_TEST(exits_of("echo nobody reads it", 1, {.logs = "/dev/null/logs"})[0].exit_code == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_may_end_without_reading_its_bootstrap) {
@@ -197,7 +196,7 @@ BOOST_AUTO_TEST_CASE(shared_memory_that_a_worker_leaves_is_removed) {
   const test::TempDir dir;
   const std::string said = dir / "said";
   // The worker makes a segment and does not attach it.
-  BOOST_TEST(exits_of("exec ipcmk --shmem 4096 >" + said, 1)[0].clean);
+  BOOST_TEST(exits_of("exec ipcmk --shmem 4096 >" + said, 1)[0].exit_code == 0);
   std::ifstream file(said);
   std::string words;
   std::getline(file, words);

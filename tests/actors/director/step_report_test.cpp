@@ -9,7 +9,7 @@ using namespace troupe::actors;
 
 namespace {
 
-Prepared vote(int rank, std::vector<Prepared::OfSource> sources) {
+Prepared vote(int rank, std::vector<StepReport::SourceSum> sources) {
   return {.rank = rank, .sources = std::move(sources)};
 }
 
@@ -25,9 +25,8 @@ BOOST_AUTO_TEST_CASE(losses_of_sources_are_means_over_all_replicas) {
       {.name = "a", .tokens = ""}, {.name = "b", .tokens = ""}, {.name = "c", .tokens = ""}};
   // In the second replica both ranks have losses, as with two copies of the parameters.
   const auto losses =
-      losses_of(sources, {replica({vote(0, {}), vote(1, {{to_bits(3), 2}, {to_bits(8), 4}, {}})}),
-                          replica({vote(0, {{to_bits(1), 1}, {}, {}}),
-                                   vote(1, {{to_bits(2), 1}, {to_bits(4), 2}, {}})})});
+      losses_of(sources, {replica({vote(0, {}), vote(1, {{3, 2}, {8, 4}, {}})}),
+                          replica({vote(0, {{1, 1}, {}, {}}), vote(1, {{2, 1}, {4, 2}, {}})})});
   BOOST_REQUIRE(losses.size() == 3u);
   BOOST_TEST(losses[0].name == "a");
   BOOST_TEST(losses[0].loss == 6.0 / 4);
@@ -39,7 +38,7 @@ BOOST_AUTO_TEST_CASE(losses_of_sources_are_means_over_all_replicas) {
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_that_tells_of_more_sources_than_there_are_is_cut_off) {
-  const auto all = replica({vote(0, {{to_bits(1), 1}, {to_bits(2), 1}, {to_bits(3), 1}})});
+  const auto all = replica({vote(0, {{1, 1}, {2, 1}, {3, 1}})});
   BOOST_TEST(losses_of({{.name = "a", .tokens = ""}, {.name = "b", .tokens = ""}}, {all}).size() ==
              2u);
   BOOST_TEST(losses_of({{.name = "", .tokens = ""}}, {all}).empty());

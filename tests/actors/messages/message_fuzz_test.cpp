@@ -43,8 +43,9 @@ const TracedActions kTraced{
     .configuration = 1,
     .step = 4,
     .rank = 2,
-    .rows = {{.name = "1F0", .from = 0, .to = 1}},
-    .collectives = {{.group = "replicas of stage 1", .operation = "all-reduce", .bucket = 1}}};
+    .body = {
+        .actions = {{.name = "1F0", .from = 0, .to = 1}},
+        .collectives = {{.group = "replicas of stage 1", .operation = "all-reduce", .bucket = 1}}}};
 
 bool is_mine(int rank) {
   return rank == 2 || rank == 3;
@@ -71,12 +72,19 @@ BOOST_AUTO_TEST_CASE(no_answer_of_another_place_or_time_is_accepted) {
   check(Ready{.configuration = 1, .rank = 2, .parameters = {1}});
   check(Saved{.configuration = 1, .step = 3, .rank = 2});
   check(Evaluated{.configuration = 1, .step = 3, .rank = 2});
-  check(Tapped{.configuration = 1, .step = 4, .rank = 2, .to = 3, .histogram = {1}});
+  const Tapped tapped{.configuration = 1, .step = 4, .rank = 2, .body = {.to = 3}};
+  check(tapped);
+  for (const std::size_t bins : {0, 1, TensorSummary::kBins + 1}) {
+    Tapped changed = tapped;
+    changed.body.summary.histogram.resize(bins);
+    BOOST_TEST(fault_in(changed, kPart).starts_with("a histogram of"));
+  }
   check(ParameterHistograms{
       .configuration = 1,
       .step = 4,
       .rank = 2,
-      .rows = {{.tensor = "w", .whole = 2, .elements = 1, .bins = {-3}, .counts = {1}}}});
+      .body = {
+          .rows = {{.tensor = "w", .whole = 2, .part = {.elements = 1, .counts = {{-3, 1}}}}}}});
   check(Prepared{.configuration = 1,
                  .step = 4,
                  .rank = 2,
@@ -99,10 +107,10 @@ BOOST_AUTO_TEST_CASE(a_meter_uses_no_action_that_there_is_not) {
   const RunSpec spec = small_run(2);
   StepMeter meter(first_shape(spec));
   every_extreme(kTraced, [&](TracedActions changed) {
-    changed.complete = true;
+    changed.body.complete = true;
     meter.add(changed);
     for (const char* name : {"2F0", "2147483647B0", "-1F0", "F", ""}) {
-      changed.rows.front().name = name;
+      changed.body.actions.front().name = name;
       meter.add(changed);
     }
   });
@@ -128,16 +136,8 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_whatever_the_director_hears) {
     const Halted halted{.configuration = driver.configuration() + 9,
                         .incarnation = member,
                         .inventory = {.step = 1, .copies = {{.rank = 1, .step = 1}}}};
-    every_extreme(halted, [&](const Halted& answer) {
-      deliver(MemberHalted{.configuration = answer.configuration,
-                           .incarnation = answer.incarnation,
-                           .address = "",
-                           .inventory = answer.inventory});
-    });
-    every_extreme(Warm{.order = 1, .incarnation = member, .rank = 0}, [&](const Warm& answer) {
-      deliver(MemberWarm{
-          .order = answer.order, .incarnation = answer.incarnation, .rank = answer.rank});
-    });
+    every_extreme(halted, deliver);
+    every_extreme(Warm{.order = 1, .incarnation = member, .rank = 0}, deliver);
     for (const int replica : {-1, 2, std::numeric_limits<int>::max()})
       for (const std::uint32_t configuration : {driver.configuration(), ~0u}) {
         deliver(ReplicaReady{.configuration = configuration, .replica = replica});
@@ -213,12 +213,13 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
     barrage(Prepared{.configuration = 1, .step = 1, .rank = 1, .sent = {{.to = 0}}});
     barrage(Saved{.configuration = 1, .step = 0, .rank = 1});
     barrage(Evaluated{.configuration = 1, .step = 0, .rank = 1});
-    barrage(Tapped{.configuration = 1, .step = 1, .rank = 1, .to = 0});
+    barrage(Tapped{.configuration = 1, .step = 1, .rank = 1, .body = {.to = 0}});
+    barrage(TracedActions{.configuration = 1, .step = 1, .rank = 1, .body = kTraced.body});
     barrage(ParameterHistograms{.configuration = 1, .step = 1, .rank = 1});
     for (const int rank : {0, 1}) self->send(replica, Ready{.configuration = 1, .rank = rank});
     bool ready = false;
     self->receive_while([&] { return !ready; })(
-        [&](const Refused& message) {
+        [&](const ReportRefused& message) {
           ++refused;
           BOOST_TEST(message.sender == "rank 0 (replica 0, stage 0)");
           BOOST_TEST(message.why.find(" with ") != std::string::npos, message.why);
@@ -241,14 +242,13 @@ class RecordingSink : public OrderSink {
     orders.push_back(std::move(order));
     if (last) finished.set_value();
   }
-  std::size_t depth() const override { return 0; }
   void interrupt(std::uint32_t, const std::string&) override {}
   void warm_up(const WarmUp& order, const std::function<void()>&) override {
     BOOST_TEST(order.rank >= 0);
     BOOST_TEST(order.rank < order.shape.num_ranks());
     ++warmed;
   }
-  RankExecutor::Activity activity() const override { return {}; }
+  Heartbeat activity() const override { return {}; }
 
   std::vector<StageOrder> orders;
   int warmed = 0;

@@ -1,5 +1,6 @@
 #include "actors/messages/messages.h"
 
+#include <bit>
 #include <boost/test/unit_test.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/binary_deserializer.hpp>
@@ -34,6 +35,10 @@ T round_trip(caf::actor_system& system, const T& value) {
   BOOST_REQUIRE(!source(copy));
   BOOST_REQUIRE(copy.match_elements<T>());
   return copy.get_as<T>(0);
+}
+
+std::uint64_t bits_of(double number) {
+  return std::bit_cast<std::uint64_t>(number);
 }
 
 ConfigurationHeader some_configuration() {
@@ -122,8 +127,9 @@ BOOST_FIXTURE_TEST_CASE(orders_survive_the_wire, System) {
       round_trip(system, RunStep{.configuration = 1, .step = 1ll << 40, .taps = {tap}});
   BOOST_TEST(step.step == 1ll << 40);
   BOOST_TEST((step.taps == std::vector{tap}));
-  BOOST_TEST(round_trip(system, Commit{.configuration = 1, .step = 2, .clip_factor = to_bits(0.1)})
-                 .clip_factor == to_bits(0.1));
+  BOOST_TEST(
+      round_trip(system, Commit{.configuration = 1, .step = 2, .clip_factor = 0.1}).clip_factor ==
+      0.1);
   BOOST_TEST(round_trip(system, Save{.configuration = 1, .step = 2, .dir = "d"}).dir == "d");
   BOOST_TEST(round_trip(system, Evaluate{.configuration = 1, .step = 2, .batch = 3}).batch == 3);
   BOOST_TEST(round_trip(system, Finish{.reason = "r"}).reason == "r");
@@ -136,29 +142,31 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
       round_trip(system, Prepared{.configuration = 1,
                                   .step = 5,
                                   .rank = 3,
-                                  .loss_sum = to_bits(inf),
+                                  .loss_sum = inf,
                                   .targets = 1ll << 40,
-                                  .sources = {{}, {.loss_sum = to_bits(nan), .targets = 1ll << 39}},
+                                  .sources = {{}, {.loss_sum = nan, .targets = 1ll << 39}},
                                   .bad_microbatch = 2,
-                                  .squared_norms = {to_bits(nan), to_bits(-0.0), to_bits(5e-324)},
-                                  .busy_s = to_bits(1.5),
-                                  .wall_s = to_bits(2.5),
+                                  .squared_norms = {nan, -0.0, 5e-324},
+                                  .busy_s = 1.5,
+                                  .wall_s = 2.5,
                                   .sent = {{.to = 1, .bytes = 1ull << 50}},
                                   .collectives = {{.group = "g", .bytes = 1ll << 50}},
-                                  .large = {{.bucket = 4, .norm = to_bits(nan)}}});
-  BOOST_TEST(copy.loss_sum == to_bits(inf));
-  BOOST_TEST(
-      (copy.squared_norms == std::vector<Bits>{to_bits(nan), to_bits(-0.0), to_bits(5e-324)}));
+                                  .large = {{.bucket = 4, .norm = nan}}});
+  BOOST_TEST(bits_of(copy.loss_sum) == bits_of(inf));
+  BOOST_REQUIRE(copy.squared_norms.size() == 3u);
+  BOOST_TEST(bits_of(copy.squared_norms[0]) == bits_of(nan));
+  BOOST_TEST(bits_of(copy.squared_norms[1]) == bits_of(-0.0));
+  BOOST_TEST(bits_of(copy.squared_norms[2]) == bits_of(5e-324));
   BOOST_TEST(copy.targets == 1ll << 40);
   BOOST_REQUIRE(copy.sources.size() == 2u);
-  BOOST_TEST(copy.sources[1].loss_sum == to_bits(nan));
+  BOOST_TEST(bits_of(copy.sources[1].loss_sum) == bits_of(nan));
   BOOST_TEST(copy.sources[1].targets == 1ll << 39);
   BOOST_TEST(copy.bad_microbatch == 2);
   BOOST_TEST(copy.sent.at(0).bytes == 1ull << 50);
   BOOST_TEST(copy.collectives.at(0).group == "g");
   BOOST_TEST(copy.collectives.at(0).bytes == 1ll << 50);
   BOOST_TEST(copy.large.at(0).bucket == 4);
-  BOOST_TEST(copy.large.at(0).norm == to_bits(nan));
+  BOOST_TEST(bits_of(copy.large.at(0).norm) == bits_of(nan));
   const Ready ready =
       round_trip(system, Ready{.configuration = 1,
                                .rank = 0,
@@ -168,29 +176,41 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST(ready.parameters.at(1) == 5u);
   BOOST_TEST((ready.difference.parameter == "p" && ready.difference.count == 2 &&
               ready.difference.reference == 1));
-  BOOST_TEST(round_trip(system, Tapped{.norm = to_bits(nan), .histogram = {1, 2}, .file = "f"})
-                 .histogram.at(1) == 2u);
-  const auto histograms = round_trip(system, ParameterHistograms{.rows = {{.tensor = "w",
-                                                                           .is_gradient = true,
-                                                                           .whole = 9,
-                                                                           .elements = 8,
-                                                                           .not_finite = 1,
-                                                                           .min = to_bits(-1),
-                                                                           .squares = to_bits(nan),
-                                                                           .bins = {-3, 4},
-                                                                           .counts = {5, 6}}}})
-                              .rows.at(0);
+  Tapped tapped{.rank = 3, .body = {.to = 4, .summary = {.norm = nan}, .file = "f", .error = ""}};
+  tapped.body.summary.histogram[1] = 2;
+  const TensorTapped tensor = round_trip(system, tapped).body;
+  BOOST_TEST((tensor.to == 4 && tensor.file == "f"));
+  BOOST_TEST(bits_of(tensor.summary.norm) == bits_of(nan));
+  BOOST_TEST(tensor.summary.histogram == tapped.body.summary.histogram);
+  const ParametersSeen::Row sent{
+      .tensor = "w",
+      .is_gradient = true,
+      .whole = 9,
+      .part = {
+          .elements = 8, .not_finite = 1, .min = -1, .squares = nan, .counts = {{-3, 5}, {4, 6}}}};
+  const auto histograms =
+      round_trip(system, ParameterHistograms{.body = {.rows = {sent}}}).body.rows.at(0);
   BOOST_TEST((histograms.tensor == "w" && histograms.is_gradient && histograms.whole == 9));
-  BOOST_TEST((histograms.elements == 8 && histograms.not_finite == 1));
-  BOOST_TEST((histograms.min == to_bits(-1) && histograms.squares == to_bits(nan)));
-  BOOST_TEST((histograms.bins.at(0) == -3 && histograms.counts.at(1) == 6u));
+  BOOST_TEST((histograms.part.elements == 8 && histograms.part.not_finite == 1));
+  BOOST_TEST(histograms.part.min == -1);
+  BOOST_TEST(bits_of(histograms.part.max) == bits_of(-inf));
+  BOOST_TEST(bits_of(histograms.part.squares) == bits_of(nan));
+  BOOST_TEST((histograms.part.counts == sent.part.counts));
+  const ActionsTraced traced =
+      round_trip(system, TracedActions{.body = {.actions = {{.name = "1F0", .busy_s = 1.5}},
+                                                .collectives = {{.group = "g", .end_s = inf}},
+                                                .complete = true}})
+          .body;
+  BOOST_TEST((traced.actions.at(0).name == "1F0" && traced.actions.at(0).busy_s == 1.5));
+  BOOST_TEST((traced.collectives.at(0).group == "g" && traced.collectives.at(0).end_s == inf));
+  BOOST_TEST(traced.complete);
   const Saved saved =
       round_trip(system, Saved{.configuration = 1, .step = 2, .rank = 3, .for_good = true});
   BOOST_TEST(saved.rank == 3);
   BOOST_TEST(saved.for_good);
   const auto evaluated = round_trip(
       system, Evaluated{.configuration = 1, .step = 2, .rank = 3, .loss_sum = 6, .targets = 7});
-  BOOST_TEST((evaluated.loss_sum == 6u && evaluated.targets == 7));
+  BOOST_TEST((evaluated.loss_sum == 6 && evaluated.targets == 7));
   BOOST_TEST(round_trip(system, Failed{.configuration = 1, .kind = 65, .message = "m"}).kind == 65);
   const auto beat = round_trip(system, Heartbeat{.state = "s",
                                                  .waiting_for = "w",

@@ -16,13 +16,12 @@ namespace {
 ReplicaPrepared cut_after(std::size_t cut, const std::vector<double>& squares,
                           const std::vector<stages::ParameterInfo>& parameters) {
   std::vector<Ready> ready{Ready{}, Ready{.rank = 1}};
-  std::vector<Prepared> votes{
-      Prepared{.configuration = 1, .step = 2},
-      Prepared{.configuration = 1, .step = 2, .rank = 1, .loss_sum = to_bits(3)}};
+  std::vector<Prepared> votes{Prepared{.configuration = 1, .step = 2},
+                              Prepared{.configuration = 1, .step = 2, .rank = 1, .loss_sum = 3}};
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::size_t stage = i < cut ? 0 : 1;
     ready[stage].parameters.push_back(static_cast<std::uint32_t>(i));
-    votes[stage].squared_norms.push_back(to_bits(squares[i]));
+    votes[stage].squared_norms.push_back(squares[i]);
   }
   return aggregate_votes(0, votes, ready, 1, parameters);
 }
@@ -56,7 +55,7 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_named) {
 BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_before_the_sum_is_its_rank_s) {
   const auto parameters = stages::parameters_of(test::small_run().model);
   const Ready owner{.parameters = {0}};
-  const std::vector<Bits> not_a_number{to_bits(std::numeric_limits<double>::quiet_NaN())};
+  const std::vector<double> not_a_number{std::numeric_limits<double>::quiet_NaN()};
   const std::vector<Prepared> innocent{Prepared{.squared_norms = not_a_number}};
   const std::vector<Prepared> culprit{
       Prepared{.rank = 3, .bad_gradient = "the gradient of x", .squared_norms = not_a_number}};

@@ -35,14 +35,14 @@ BOOST_AUTO_TEST_CASE(a_death_makes_connections_anew_though_the_change_is_not_ove
   const auto changing = driver.prepared(1);
   const auto* halt = find<OrderHalt>(changing);
   BOOST_TEST_REQUIRE(halt);
-  BOOST_TEST(!halt->reconnect);
+  BOOST_TEST(!halt->halt.reconnect);
   BOOST_TEST(halt->change == "--pp 2");
   for (const int rank : {1, 0}) driver.on(driver.halted(rank, 2, {.step = rank == 0 ? 1 : -1}));
   driver.ready();
   const auto losing = driver.on(driver.exited(1, false));
   const auto* again = find<OrderHalt>(losing);
   BOOST_TEST_REQUIRE(again);
-  BOOST_TEST(again->reconnect);
+  BOOST_TEST(again->halt.reconnect);
   BOOST_TEST(again->change == "--pp 2");  // the first step of the change is not committed yet
 }
 
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_before_it_has_a_part_is_nobodys_loss) 
   effects = driver.on(driver.exited(1, false));
   BOOST_TEST(!find<ReportWorkerLost>(effects)->has_part);
   BOOST_TEST_REQUIRE(find<OrderHalt>(effects));
-  BOOST_TEST(!find<OrderHalt>(effects)->reconnect);  // it never connected to any worker
+  BOOST_TEST(!find<OrderHalt>(effects)->halt.reconnect);  // it never connected to any worker
   BOOST_TEST(find<StartConfiguration>(driver.on(driver.halted(0, 3, {.step = 1}))));
   effects = driver.ready();
   BOOST_TEST(find<SpawnWorker>(effects));
@@ -77,7 +77,7 @@ BOOST_AUTO_TEST_CASE(a_newcomer_that_dies_before_it_has_a_part_is_nobodys_loss) 
   driver.on(driver.halted(1, 4, {}));
   BOOST_TEST(find<StartConfiguration>(driver.on(driver.halted(0, 4, {.step = 2}))));
   effects = driver.on(driver.exited(1, false));
-  BOOST_TEST(find<OrderHalt>(effects)->reconnect);  // it may have been sending
+  BOOST_TEST(find<OrderHalt>(effects)->halt.reconnect);  // it may have been sending
   const auto* answer = find<AnswerScale>(effects);
   BOOST_TEST_REQUIRE(answer);
   BOOST_TEST((answer->kind == ErrorKind::unavailable));
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(a_worker_without_a_part_may_die_while_its_answer_is_awaited
   driver.warm();
   driver.prepared(1);
   const auto halted = [&](std::uint64_t incarnation, std::uint32_t configuration) {
-    MemberHalted event = driver.halted(0, configuration, {});
+    Halted event = driver.halted(0, configuration, {});
     event.incarnation = incarnation;
     return driver.on(event);
   };

@@ -25,9 +25,9 @@ BOOST_AUTO_TEST_CASE(the_step_before_one_that_is_not_finite_is_saved_and_named) 
   const auto refused = driver.prepared(2, nan);
   BOOST_REQUIRE(find<OrderSave>(refused));
   BOOST_TEST(find<OrderSave>(refused)->step == 1);
-  BOOST_TEST(!find<OrderFinish>(refused));
+  BOOST_TEST(!find<Finish>(refused));
   driver.saved(1);
-  BOOST_TEST(find<OrderFinish>(driver.on(Published{.step = 1})));
+  BOOST_TEST(find<Finish>(driver.on(Published{.step = 1})));
   const Outcome outcome = end_of(driver);
   BOOST_TEST(outcome.exit_code == 70);
   BOOST_TEST(outcome.step == 1);
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_stops_at_a_loss_is_saved_from_memory_before) {
   driver.prepared(1);
   driver.prepared(2);
   const auto lost = driver.on(driver.exited(1, false));
-  BOOST_TEST(!find<OrderFinish>(lost));
+  BOOST_TEST(!find<Finish>(lost));
   const StateInventory left{.step = 2, .has_previous = true, .copies = {{.rank = 1, .step = 2}}};
   const Outcome outcome = end_saved(driver, recover(driver, lost, {{0, left}}), 2);
   BOOST_TEST(outcome.exit_code == 70);
@@ -75,8 +75,8 @@ BOOST_AUTO_TEST_CASE(a_failed_run_computes_nothing_again) {
   driver.prepared(1);
   const auto lost = driver.on(driver.exited(1, false));
   // No copy of what rank 1 had is left.
-  driver.on(driver.halted(0, find<OrderHalt>(lost)->configuration, {.step = 1}));
-  BOOST_TEST(find<OrderFinish>(driver.on(driver.joined(1))));
+  driver.on(driver.halted(0, find<OrderHalt>(lost)->halt.configuration, {.step = 1}));
+  BOOST_TEST(find<Finish>(driver.on(driver.joined(1))));
   const Outcome outcome = end_of(driver);
   BOOST_TEST(outcome.exit_code == 70);
   BOOST_TEST(
@@ -97,8 +97,8 @@ BOOST_AUTO_TEST_CASE(an_error_of_data_or_of_the_director_ends_a_run_saved) {
     BOOST_TEST(!find<KillWorker>(failed));
     const OrderHalt* halt = find<OrderHalt>(failed);
     BOOST_REQUIRE(halt);
-    driver.on(driver.halted(0, halt->configuration, {.step = 1}));
-    const auto begun = driver.on(driver.halted(1, halt->configuration, {.step = 1}));
+    driver.on(driver.halted(0, halt->halt.configuration, {.step = 1}));
+    const auto begun = driver.on(driver.halted(1, halt->halt.configuration, {.step = 1}));
     BOOST_REQUIRE(find<StartConfiguration>(begun));
     BOOST_TEST(find<StartConfiguration>(begun)->saves_only);
     const Outcome outcome = end_saved(driver, driver.ready(), 1);
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(attempts_wait_longer_each_time_and_the_fifth_that_fails_end
     const std::string& told = find<ReportWorkerLost>(effects)->cause;
     BOOST_TEST(told.find(fmt::format("tried again in {} s", delay)) != std::string::npos, told);
   }
-  BOOST_TEST(find<OrderFinish>(driver.on(driver.exited(1, false))));
+  BOOST_TEST(find<Finish>(driver.on(driver.exited(1, false))));
   const Outcome outcome = end_of(driver);
   BOOST_TEST(outcome.exit_code == 70);
   BOOST_TEST(outcome.reason.starts_with("5 attempts in a row ended before a step was committed"));
@@ -148,11 +148,12 @@ BOOST_AUTO_TEST_CASE(a_worker_that_cannot_halt_is_lost_at_once) {
   driver.start();
   driver.prepared(1);
   const auto lost = driver.on(driver.exited(1, false));
-  const auto effects = driver.on(WorkerFailed{.incarnation = driver.workers.at(0),
-                                              .configuration = find<OrderHalt>(lost)->configuration,
-                                              .kind = ErrorKind::unavailable,
-                                              .message = "no thread left",
-                                              .symptom = true});
+  const auto effects =
+      driver.on(WorkerFailed{.incarnation = driver.workers.at(0),
+                             .configuration = find<OrderHalt>(lost)->halt.configuration,
+                             .kind = ErrorKind::unavailable,
+                             .message = "no thread left",
+                             .symptom = true});
   BOOST_TEST(find<KillWorker>(effects));
   BOOST_TEST(find<SpawnWorker>(effects));
 }
@@ -164,7 +165,7 @@ BOOST_AUTO_TEST_CASE(a_change_that_fails_for_good_is_refused_and_costs_no_run) {
   driver.warm();
   const auto changed = driver.prepared(1);
   for (int rank = 0; rank < 2; ++rank)
-    driver.on(driver.halted(rank, find<OrderHalt>(changed)->configuration, {.step = 1}));
+    driver.on(driver.halted(rank, find<OrderHalt>(changed)->halt.configuration, {.step = 1}));
   const auto effects = driver.on(WorkerFailed{.incarnation = driver.workers.at(0),
                                               .configuration = driver.configuration(),
                                               .kind = ErrorKind::data,
@@ -197,7 +198,7 @@ BOOST_AUTO_TEST_CASE(a_stop_orders_no_more_of_an_evaluation) {
     });
   };
   BOOST_TEST(driver.prepared(1).size() == 3u);  // the commit and two batches
-  BOOST_REQUIRE(find<OrderEvaluate>(evaluates(0)));
+  BOOST_REQUIRE(find<Evaluate>(evaluates(0)));
   BOOST_TEST(*driver.protocol.evaluated() == 1);
   BOOST_TEST(driver.on(StopOrdered{.reason = "SIGINT"}).empty());
   BOOST_TEST(evaluates(1).empty());
@@ -235,7 +236,7 @@ BOOST_AUTO_TEST_CASE(a_stop_while_a_step_is_saved_ends_with_that_step) {
   BOOST_TEST(driver.on(StopOrdered{.reason = "SIGINT"}).empty());
   BOOST_TEST(driver.prepared(2).empty());  // it would have to be saved, too
   driver.saved(1);
-  BOOST_TEST(find<OrderFinish>(driver.on(Published{.step = 1})));
+  BOOST_TEST(find<Finish>(driver.on(Published{.step = 1})));
   const Outcome outcome = end_of(driver);
   BOOST_TEST(outcome.exit_code == 0);
   BOOST_TEST(outcome.step == 1);

@@ -33,14 +33,14 @@ BOOST_AUTO_TEST_CASE(the_last_step_is_saved_again_after_1_2_and_4_seconds) {
     BOOST_REQUIRE(find<ReportUnsaved>(failed));
     BOOST_TEST(find<ReportUnsaved>(failed)->error ==
                fmt::format("I/O error; tried again in {} s", delay));
-    BOOST_TEST(!find<OrderFinish>(failed));
+    BOOST_TEST(!find<Finish>(failed));
     BOOST_TEST(find<StartTimer>(failed)->seconds == delay);
     const auto again = wait_out(driver, failed);
     BOOST_REQUIRE(find<OrderSave>(again));
     BOOST_TEST(find<OrderSave>(again)->step == 1);
   }
   driver.saved(1);
-  BOOST_TEST(find<OrderFinish>(driver.on(Published{.step = 1})));
+  BOOST_TEST(find<Finish>(driver.on(Published{.step = 1})));
   const Outcome outcome = end_of(driver);
   BOOST_TEST(outcome.exit_code == 0);
   BOOST_TEST(outcome.reason == "finished");
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_last_step_that_can_never_be_saved_ends_the_run_after_four
   driver.prepared(1);
   const auto last = fail_every_save(driver, 1, "I/O error");
   BOOST_TEST(find<ReportUnsaved>(last)->error == "I/O error");
-  BOOST_TEST(find<OrderFinish>(last));
+  BOOST_TEST(find<Finish>(last));
   BOOST_TEST(end_of(driver).exit_code == 70);
 }
 
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(a_last_step_whose_weights_are_not_finite_is_not_tried_again
   BOOST_TEST(find<PublishCheckpoint>(answered)->error == "tensor w is inf");
   const auto failed = driver.on(Published{.step = 1, .error = "tensor w is inf"});
   BOOST_TEST(find<ReportUnsaved>(failed)->error == "tensor w is inf");
-  BOOST_TEST(find<OrderFinish>(failed));
+  BOOST_TEST(find<Finish>(failed));
   const Outcome outcome = end_of(driver);
   BOOST_TEST(outcome.exit_code == 70);
   BOOST_TEST(outcome.reason == "finished, but the last step could not be saved: tensor w is inf");
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(a_second_signal_ends_a_run_that_waits_to_save_again_at_once
   driver.prepared(1);
   fail_save(driver, 1, "I/O error");
   const auto stopped = driver.on(StopNowOrdered{.reason = "a second signal"});
-  BOOST_TEST(find<OrderFinish>(stopped));
+  BOOST_TEST(find<Finish>(stopped));
   BOOST_TEST(find<KillWorkers>(stopped));
   BOOST_TEST(end_of(driver).exit_code == 75);
 }
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_failed_run_whose_last_checkpoint_is_published_in_vain_tel
   driver.start();
   driver.prepared(1);
   driver.saved(1);
-  BOOST_REQUIRE(find<OrderFinish>(driver.on(DirectorFailed{.message = "no memory"})));
+  BOOST_REQUIRE(find<Finish>(driver.on(DirectorFailed{.message = "no memory"})));
   driver.on(driver.exited(0));
   const auto ended = driver.on(Published{.step = 1, .error = "I/O error"});
   BOOST_REQUIRE(find<End>(ended));

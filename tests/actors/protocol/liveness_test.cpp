@@ -15,15 +15,15 @@ constexpr double kTick = std::chrono::duration<double>(kLivenessTick).count();
 std::string judged(Liveness& liveness, double seconds) {
   std::string said;
   for (int ticks = static_cast<int>(seconds / kTick); ticks > 0; --ticks)
-    for (const auto& verdict : liveness.tick())
-      said += std::to_string(verdict.incarnation) + " " + verdict.why + "; ";
+    for (const auto& verdict : liveness.tick(0))
+      said += std::to_string(verdict.incarnation) + " " + verdict.message + "; ";
   return said;
 }
 
 Heartbeat beat_of(std::uint64_t incarnation, const std::string& state, std::uint64_t progress) {
   return {.incarnation = incarnation,
           .progress = progress,
-          .longest_action_s = to_bits(1.0),
+          .longest_action_s = 1.0,
           .state = state,
           .waiting_for = ""};
 }

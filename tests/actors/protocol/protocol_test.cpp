@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(the_last_step_is_saved_then_the_run_ends_with_0) {
   BOOST_REQUIRE(find<OrderSave>(last));
   BOOST_TEST(find<OrderSave>(last)->step == 4);
   BOOST_TEST(find<PublishCheckpoint>(driver.saved(4)));
-  BOOST_TEST(find<OrderFinish>(driver.on(Published{.step = 4})));
+  BOOST_TEST(find<Finish>(driver.on(Published{.step = 4})));
   const Outcome outcome = end_of(driver);
   BOOST_TEST(outcome.exit_code == 0);
   BOOST_TEST(outcome.step == 4);
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(evaluation_follows_the_step_and_reports_the_mean) {
   spec.eval = {.interval = 1, .steps = 2, .sets = {{.samples = 2 * spec.batch.global}}};
   Driver driver(spec);
   driver.start();
-  BOOST_TEST(find<OrderEvaluate>(driver.prepared(1)));
+  BOOST_TEST(find<Evaluate>(driver.prepared(1)));
   driver.on(ReplicaEvaluated{.configuration = 1, .step = 1, .batch = 0, .loss_sum = 256});
   const auto effects =
       driver.on(ReplicaEvaluated{.configuration = 1, .step = 1, .batch = 1, .loss_sum = 256});
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(an_evaluation_ends_with_its_samples) {
   BOOST_REQUIRE(find<ReportEvaluation>(effects));
   BOOST_TEST(find<ReportEvaluation>(effects)->losses.at(0) ==
              120.0 / static_cast<double>((spec.batch.global + 1) * seq_len));
-  BOOST_TEST(!find<OrderEvaluate>(effects));
+  BOOST_TEST(!find<Evaluate>(effects));
 }
 
 BOOST_AUTO_TEST_CASE(sets_are_evaluated_one_after_the_other_and_reported_together) {
@@ -210,8 +210,8 @@ BOOST_AUTO_TEST_CASE(the_last_step_is_evaluated_too) {
   driver.start();
   for (std::int64_t step = 1; step <= 4; ++step) driver.prepared(step);
   driver.saved(4);
-  BOOST_TEST(find<OrderEvaluate>(driver.on(Published{.step = 4})));
-  BOOST_TEST(find<OrderFinish>(driver.on(
+  BOOST_TEST(find<Evaluate>(driver.on(Published{.step = 4})));
+  BOOST_TEST(find<Finish>(driver.on(
       ReplicaEvaluated{.configuration = driver.configuration(), .step = 4, .loss_sum = 1})));
 }
 
@@ -222,7 +222,7 @@ BOOST_AUTO_TEST_CASE(stop_finishes_the_step_saves_and_ends_with_0) {
   BOOST_TEST(driver.on(StopOrdered{.reason = "SIGTERM"}).empty());
   BOOST_TEST(find<OrderSave>(driver.prepared(2))->step == 2);
   driver.saved(2);
-  BOOST_TEST(find<OrderFinish>(driver.on(Published{.step = 2})));
+  BOOST_TEST(find<Finish>(driver.on(Published{.step = 2})));
   const Outcome outcome = end_of(driver);
   BOOST_TEST(outcome.exit_code == 0);
   BOOST_TEST(outcome.reason == "SIGTERM");
@@ -249,8 +249,8 @@ BOOST_AUTO_TEST_CASE(a_death_is_the_cause_even_if_its_symptom_comes_first) {
   driver.start();
   const auto symptom = driver.on(symptom_of(driver, 0, "no answer from rank 1"));
   BOOST_TEST(find<StartTimer>(symptom));
-  BOOST_TEST(!find<OrderFinish>(symptom));
-  BOOST_TEST(find<OrderFinish>(driver.on(driver.exited(1, false))));
+  BOOST_TEST(!find<Finish>(symptom));
+  BOOST_TEST(find<Finish>(driver.on(driver.exited(1, false))));
   driver.on(driver.exited(0));
   BOOST_TEST((driver.protocol.phase() == Phase::ended));
 }
@@ -281,7 +281,7 @@ BOOST_AUTO_TEST_CASE(workers_that_do_not_join_or_end_are_not_waited_for_for_ever
   const auto effects = driver.on(Started{});
   driver.on(driver.joined(0));
   const auto late = driver.on(TimerRang{.timer = find<StartTimer>(effects)->timer});
-  BOOST_REQUIRE(find<OrderFinish>(late));
+  BOOST_REQUIRE(find<Finish>(late));
   const auto killed = driver.on(TimerRang{.timer = find<StartTimer>(late)->timer});
   BOOST_TEST(find<KillWorkers>(killed));
   const Outcome outcome = end_of(driver);
@@ -309,7 +309,7 @@ BOOST_AUTO_TEST_CASE(a_stale_incarnation_neither_joins_nor_dies) {
 
 BOOST_AUTO_TEST_CASE(a_finished_checkpoint_is_not_saved_again) {
   Driver driver(test::small_run(), 4, 4);
-  BOOST_TEST(find<OrderFinish>(driver.start()));
+  BOOST_TEST(find<Finish>(driver.start()));
   BOOST_TEST(end_of(driver).step == 4);
 }
 
@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_costs_no_training) {
   driver.saved(4, "no space left");
   const auto last = driver.on(Published{.step = 4, .error = "no space left"});
   BOOST_TEST(find<StartTimer>(last));  // after which it is tried again
-  BOOST_TEST(!find<OrderFinish>(last));
+  BOOST_TEST(!find<Finish>(last));
 }
 
 BOOST_AUTO_TEST_CASE(a_run_does_not_end_while_a_checkpoint_is_published) {

@@ -35,7 +35,7 @@ Numbers numbers_of(RankExecutor& executor, const EnterConfiguration& order) {
     numbers.push_back(vote.loss_sum);
     numbers.insert(numbers.end(), vote.squared_norms.begin(), vote.squared_norms.end());
     executor.commit(
-        {.configuration = order.configuration.number, .step = step, .clip_factor = to_bits(1.0)});
+        {.configuration = order.configuration.number, .step = step, .clip_factor = 1.0});
   }
   numbers.push_back(
       executor.evaluate({.configuration = order.configuration.number, .step = 2}).loss_sum);

@@ -64,7 +64,7 @@ void check(std::mt19937_64& random, stages::Documents documents) {
   for (std::int64_t step = 0; step < 3; ++step) {
     tokens.begin(step);
     losses.begin();
-    std::map<int, StepTokens::SourceSum> expected;
+    std::map<int, actors::StepReport::SourceSum> expected;
     for (const int m : {0, 2}) {  // another rank has the loss of microbatch 1
       tokens.load(m);
       const auto targets = tokens.targets(m);
@@ -73,14 +73,14 @@ void check(std::mt19937_64& random, stages::Documents documents) {
         const auto loss = static_cast<double>(below(random, 1000));  // sums are exact
         rows.as<double>()[row] = loss;
         if (targets[row] == tensor::kNoTarget) continue;
-        expected[targets[row] / 1000].loss += loss;
+        expected[targets[row] / 1000].loss_sum += loss;
         ++expected[targets[row] / 1000].targets;
       }
     }
     const auto sums = losses.add_up(tokens).sources;
     BOOST_REQUIRE(std::ssize(sums) == num_sources);
     for (int i = 0; i < num_sources; ++i) {
-      BOOST_TEST(sums[static_cast<std::size_t>(i)].loss == expected[i].loss);
+      BOOST_TEST(sums[static_cast<std::size_t>(i)].loss_sum == expected[i].loss_sum);
       BOOST_TEST(sums[static_cast<std::size_t>(i)].targets == expected[i].targets);
     }
   }

@@ -118,9 +118,9 @@ BOOST_AUTO_TEST_CASE(a_tensor_is_told_once_and_dumped_if_anybody_asked) {
   const auto all = tap.take();
   BOOST_TEST_REQUIRE(all.size() == 1u);
   BOOST_TEST(all[0].step == 6);
-  BOOST_TEST(all[0].microbatch == 2);
-  BOOST_TEST(all[0].error == "");
-  const auto file = stages::SafetensorsFile::open(all[0].file);
+  BOOST_TEST(all[0].body.microbatch == 2);
+  BOOST_TEST(all[0].body.error == "");
+  const auto file = stages::SafetensorsFile::open(all[0].body.file);
   std::vector<float> read(3);
   const stages::TensorEntry& entry = file.tensors()[0];
   file.read(entry, entry.whole, std::as_writable_bytes(std::span(read)));
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_tensor_is_told_once_and_dumped_if_anybody_asked) {
 
   Tap nowhere(sender.order({dumped}), sender.part, 0, "/proc/none", *sender.device);
   nowhere.look(sender.key(0), sent.tensor());
-  BOOST_TEST(nowhere.take().at(0).error.find("/proc/none") != std::string::npos);
+  BOOST_TEST(nowhere.take().at(0).body.error.find("/proc/none") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,4 @@
-#include "actors/director/rank_activity.h"
+#include "actors/director/status_board.h"
 
 #include <algorithm>
 #include <utility>
