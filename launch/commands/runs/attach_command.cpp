@@ -1,21 +1,22 @@
 #include <fmt/format.h>
-#include <poll.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <ranges>
 
-#include "launch/commands/commands.h"
+#include "launch/commands/options.h"
+#include "launch/commands/runs/live_run_commands.h"
 #include "launch/control/control_protocol.h"
 #include "launch/control/event_json.h"
 #include "launch/host/console.h"
 #include "launch/host/device_json.h"
-#include "launch/host/signal_fd.h"
+#include "launch/host/signals.h"
 #include "launch/manifest/resolve/run_spec.h"
 #include "launch/manifest/toml/manifest.h"
 #include "launch/monitors/attachment.h"
@@ -30,24 +31,12 @@ namespace {
 
 using nlohmann::json;
 
-/// All kinds of events but these.
-std::string all_kinds_but(std::initializer_list<std::string_view> left_out) {
-  std::string kinds;
-  for (const std::string_view name : actors::kEventNames)
-    if (std::ranges::find(left_out, name) == left_out.end())
-      kinds.append(kinds.empty() ? "" : ",").append(name);
-  return kinds;
-}
-
-std::unique_ptr<Attachment> attach(const std::string& run, const Attachment::Options& options) {
-  auto opened = Attachment::open(run, options);
-  if (const auto* ending = std::get_if<Ending>(&opened))
-    throw Error(ErrorKind::unavailable, "nothing to attach to: " + describe(*ending, run));
-  return std::move(std::get<std::unique_ptr<Attachment>>(opened));
-}
-
-std::string name_of(const char* what) {
-  return fmt::format("{} of pid {}", what, getpid());
+/// The kinds of events that the user has named, or else all but these.
+std::string kinds_of(const AttachOptions& options,
+                     std::initializer_list<std::string_view> left_out) {
+  if (!options.events.empty()) return options.events;
+  const auto stays = [&](auto name) { return std::ranges::count(left_out, name) == 0; };
+  return fmt::format("{}", fmt::join(actors::kEventNames | std::views::filter(stays), ","));
 }
 
 /// The exit code when the run has ended: the launcher's, which is 0 for an orderly end, as it is
@@ -72,38 +61,31 @@ int print_lines(const AttachOptions& options, Attachment& run,
   SignalFd signals{SIGINT, SIGTERM, SIGHUP};
   bool tells_end = (parse_kinds(options.events) & actors::mask_of<actors::RunEnded>()).any();
   auto configuration = static_cast<std::uint32_t>(integer_of(run.status(), "configuration"));
-  while (true) {
-    std::array<pollfd, 2> ready{{{.fd = run.fd(), .events = POLLIN, .revents = 0},
-                                 {.fd = signals.fd(), .events = POLLIN, .revents = 0}}};
-    poll(ready.data(), ready.size(), -1);
-    if (signals.take() != 0) return 0;
-    const Attachment::News news = run.take();
-    if (news.dropped > 0) print(line_of({{"kind", "dropped"}, {"dropped", news.dropped}}));
-    for (const auto& event : news.events) {
+  while (const auto news = next_news(run, signals)) {
+    if (news->dropped > 0) print(line_of({{"kind", "dropped"}, {"dropped", news->dropped}}));
+    for (const auto& event : news->events) {
       print(line_of(event));
       configuration = static_cast<std::uint32_t>(integer_of(event, "configuration"));
       if (text_of(event, "kind") == "ended") tells_end = false;
     }
-    if (!news.ended) continue;
-    if (tells_end) print(line_of(event_of(*news.ended, configuration)));
-    return exit_code_of(*news.ended, options.run);
+    if (!news->ended) continue;
+    if (tells_end) print(line_of(event_of(*news->ended, configuration)));
+    return exit_code_of(*news->ended, options.run);
   }
+  return 0;
 }
 
 int print_json(const AttachOptions& options) {
-  const std::string kinds =
-      options.events.empty() ? all_kinds_but({"actions", "histograms"}) : options.events;
-  const auto run = attach(options.run, {.kinds = kinds, .who = name_of("lines")});
+  const std::string kinds = kinds_of(options, {"actions", "histograms"});
+  const auto run = attach(options.run, "attach to", {.kinds = kinds, .who = "lines"});
   return print_lines(options, *run, [](const json& event) { return to_text(event) + "\n"; });
 }
 
 /// Lines for people, where there is no screen.
 int print_texts(const AttachOptions& options) {
   const std::string kinds =
-      options.events.empty()
-          ? all_kinds_but({"actions", "activity", "director", "tensor", "histograms"})
-          : options.events;
-  const auto run = attach(options.run, {.kinds = kinds, .who = name_of("lines")});
+      kinds_of(options, {"actions", "activity", "director", "tensor", "histograms"});
+  const auto run = attach(options.run, "attach to", {.kinds = kinds, .who = "lines"});
   EventLines lines(received_status(run->status()).max_steps);
   return print_lines(options, *run, [&](const json& told) -> std::string {
     if (text_of(told, "kind") == "dropped")
@@ -120,7 +102,7 @@ PeakRate peak_of(const std::filesystem::path& run) {
     const Manifest manifest = Manifest::read(run / kManifestFile, {});
     Machine machine;
     if (const json told = json::parse(std::ifstream(run / kMachineFile)); told.contains("gpus"))
-      machine.gpus = report_of(told.at("gpus"));
+      machine.gpus = told.at("gpus").get<tensor::DeviceReport>();
     return peak_rate(to_run_spec(manifest), manifest.number("monitor.peak_tflops"), machine);
   } catch (const std::exception&) {
     return {};
@@ -160,16 +142,16 @@ int show_ended(const AttachOptions& options, const Ending& ending, SignalFd& sig
 /// the run's queues.
 std::unique_ptr<Attachment> attach_to_actions(const AttachOptions& options) {
   try {
-    return attach(options.run, {.kinds = "actions", .who = name_of("last step")});
+    return attach(options.run, "attach to", {.kinds = "actions", .who = "last step"});
   } catch (const Error&) {
     return nullptr;  // too many readers, or the run ends just now
   }
 }
 
 int show(const AttachOptions& options, const TerminalKind& kind) {
-  const std::string kinds =
-      options.events.empty() ? all_kinds_but({"actions", "tensor", "histograms"}) : options.events;
-  auto opened = Attachment::open(options.run, {.kinds = kinds, .who = name_of("screen")});
+  const std::string kinds = kinds_of(options, {"actions", "tensor", "histograms"});
+  auto opened = Attachment::open(
+      options.run, {.kinds = kinds, .who = fmt::format("screen of pid {}", getpid())});
   SignalFd signals{SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGTSTP, SIGCONT};
   if (const auto* ending = std::get_if<Ending>(&opened))
     return show_ended(options, *ending, signals, kind);

@@ -1,11 +1,17 @@
-#include <fmt/format.h>
+#include "launch/commands/runs/collectives_command.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <charconv>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
+#include <set>
 
-#include "launch/commands/commands.h"
-#include "launch/commands/runs/collective_verdict.h"
+#include "launch/commands/options.h"
 #include "launch/host/console.h"
 #include "launch/run/run_directory.h"
 #include "tensor/error.h"
@@ -14,6 +20,7 @@ namespace troupe::launch {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 /// The rank of a folder "rank-R"; none for other names.
 std::optional<int> rank_of(const std::string& folder) {
@@ -27,11 +34,11 @@ std::optional<int> rank_of(const std::string& folder) {
 
 /// The lines of a file. A last line that is torn, because its rank died while it wrote, is left
 /// out.
-std::vector<nlohmann::json> read_lines(const fs::path& path) {
-  std::vector<nlohmann::json> lines;
+std::vector<json> read_lines(const fs::path& path) {
+  std::vector<json> lines;
   std::ifstream file(path);
   for (std::string text; std::getline(file, text);) {
-    auto line = nlohmann::json::parse(text, nullptr, false);
+    auto line = json::parse(text, nullptr, false);
     if (line.is_object()) lines.push_back(std::move(line));
   }
   return lines;
@@ -51,7 +58,79 @@ CollectiveRecords read_records(const fs::path& run) {
   return records;
 }
 
+/// "all-reduce of 1000 float32".
+std::string call_text(const json& record) {
+  return fmt::format("{} of {} {}", record.at("operation").get<std::string>(),
+                     record.at("elements").get<std::uint64_t>(),
+                     record.at("dtype").get<std::string>());
+}
+
+bool is_same_place(const json& a, const json& b) {
+  return a.at("configuration") == b.at("configuration") && a.at("group") == b.at("group") &&
+         a.at("sequence") == b.at("sequence");
+}
+
+std::int64_t newest_configuration(const CollectiveRecords& records) {
+  std::int64_t newest = -1;
+  for (const auto& [rank, lines] : records)
+    for (const json& line : lines)
+      newest = std::max(newest, line.at("configuration").get<std::int64_t>());
+  return newest;
+}
+
+/// The first unfinished collective of each group, as the ranks that called it recorded it.
+std::map<std::string, std::vector<json>> first_unfinished(const CollectiveRecords& records,
+                                                          std::int64_t configuration) {
+  std::map<std::string, std::vector<json>> groups;
+  for (const auto& [rank, lines] : records) {
+    for (const json& line : lines) {
+      if (line.at("configuration") != configuration || !line.at("finished").is_null()) continue;
+      auto& first = groups[line.at("group")];
+      if (!first.empty() && line.at("sequence") < first.front().at("sequence")) first.clear();
+      if (first.empty() || line.at("sequence") == first.front().at("sequence"))
+        first.push_back(line);
+    }
+  }
+  return groups;
+}
+
+/// What a missing rank did in place of the collective that `callers` called; empty if it called it
+/// too and is not at fault.
+std::string fault_of(int rank, const std::vector<json>& callers, const CollectiveRecords& records) {
+  const auto found = records.find(rank);
+  if (found == records.end())
+    return fmt::format("  rank {} left no record: it never started it, or ended within it", rank);
+  const auto own = std::ranges::find_if(
+      found->second, [&callers](const json& line) { return is_same_place(line, callers.front()); });
+  if (own == found->second.end()) return fmt::format("  rank {} never started it", rank);
+  const bool differs = std::ranges::any_of(
+      callers, [&own](const json& caller) { return call_text(caller) != call_text(*own); });
+  return differs ? fmt::format("  rank {} called {} there", rank, call_text(*own)) : "";
+}
+
 }  // namespace
+
+std::vector<std::string> collective_verdict(const CollectiveRecords& records) {
+  std::vector<std::string> lines;
+  const std::int64_t configuration = newest_configuration(records);
+  for (const auto& [group, callers] : first_unfinished(records, configuration)) {
+    const json& first = callers.front();
+    std::vector<int> ranks;
+    std::set<int> missing;
+    for (const json& caller : callers) {
+      ranks.push_back(caller.at("rank"));
+      for (const json& rank : caller.at("missing")) missing.insert(rank.get<int>());
+    }
+    lines.push_back(fmt::format(
+        "configuration {}, group \"{}\": {}, number {}, did not end; called by {} {}",
+        configuration, group, call_text(first), first.at("sequence").get<std::uint64_t>(),
+        callers.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", ")));
+    for (const int rank : missing)
+      if (const std::string fault = fault_of(rank, callers, records); !fault.empty())
+        lines.push_back(fault);
+  }
+  return lines;
+}
 
 int run(const CollectivesOptions& options) {
   const fs::path run = options.run;
@@ -66,7 +145,7 @@ int run(const CollectivesOptions& options) {
     if (verdict.empty()) print("every recorded collective ended\n");
     for (const std::string& line : verdict) print(line + "\n");
     return 0;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const json::exception& error) {
     throw Error(ErrorKind::data,
                 fmt::format("{}/{} holds records that this version cannot read: {}", options.run,
                             kLogs, error.what()));

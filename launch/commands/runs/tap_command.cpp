@@ -1,16 +1,11 @@
 #include <fmt/format.h>
-#include <poll.h>
 #include <signal.h>
-#include <unistd.h>
 
-#include <array>
-
-#include "launch/commands/commands.h"
+#include "launch/commands/options.h"
+#include "launch/commands/runs/live_run_commands.h"
 #include "launch/control/control_protocol.h"
 #include "launch/control/tap_request.h"
 #include "launch/host/console.h"
-#include "launch/host/signal_fd.h"
-#include "launch/monitors/attachment.h"
 #include "schedules/plan/counted.h"
 #include "tensor/error.h"
 
@@ -50,36 +45,29 @@ void check_change(const json& event, const actors::TapRequest& tap, const json& 
 int run(const TapOptions& options) {
   const actors::TapRequest tap = request_of(options);
   SignalFd signals{SIGINT, SIGTERM, SIGHUP};
-  auto opened = Attachment::open(options.run, {.kinds = "tensor,membership",
-                                               .who = fmt::format("tap of pid {}", getpid()),
-                                               .tap = to_json(tap)});
-  if (const auto* ending = std::get_if<Ending>(&opened))
-    throw Error(ErrorKind::unavailable, "nothing to tap: " + describe(*ending, options.run));
-  Attachment& run = *std::get<std::unique_ptr<Attachment>>(opened);
-  if (const std::string why = never_fits(tap, run.status()); !why.empty())
+  const auto run =
+      attach(options.run, "tap", {.kinds = "tensor,membership", .who = "tap", .tap = to_json(tap)});
+  if (const std::string why = never_fits(tap, run->status()); !why.empty())
     throw Error(ErrorKind::usage, why);
   print_error("waits for " + describe(tap) + "; Ctrl-C leaves");
-  for (std::int64_t samples = 0;;) {
-    std::array<pollfd, 2> ready{{{.fd = run.fd(), .events = POLLIN, .revents = 0},
-                                 {.fd = signals.fd(), .events = POLLIN, .revents = 0}}};
-    poll(ready.data(), ready.size(), -1);
-    if (signals.take() != 0) return 0;
-    const Attachment::News news = run.take();
-    if (news.dropped > 0) print(to_text({{"kind", "dropped"}, {"dropped", news.dropped}}) + "\n");
-    for (const json& event : news.events) {
+  std::int64_t samples = 0;
+  while (const auto news = next_news(*run, signals)) {
+    if (news->dropped > 0) print(to_text({{"kind", "dropped"}, {"dropped", news->dropped}}) + "\n");
+    for (const json& event : news->events) {
       if (event.value("kind", "") == "membership") {
-        check_change(event, tap, run.status());
+        check_change(event, tap, run->status());
         continue;
       }
       print(to_text(event) + "\n");
       if (++samples == tap.samples) return 0;
     }
-    if (!news.ended) continue;
+    if (!news->ended) continue;
     if (samples >= tap.samples) return 0;
     throw Error(ErrorKind::unavailable,
                 fmt::format("of {} wanted, {} came: {}", schedules::counted(tap.samples, "sample"),
-                            samples, describe(*news.ended, options.run)));
+                            samples, describe(*news->ended, options.run)));
   }
+  return 0;
 }
 
 }  // namespace troupe::launch

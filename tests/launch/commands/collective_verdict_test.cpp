@@ -1,6 +1,6 @@
-#include "launch/commands/runs/collective_verdict.h"
-
 #include <boost/test/unit_test.hpp>
+
+#include "launch/commands/runs/collectives_command.h"
 
 namespace troupe::launch {
 
