@@ -1,3 +1,4 @@
+#include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -8,11 +9,14 @@
 #include <exception>
 #include <variant>
 
-#include "launch/commands/commands.h"
-#include "launch/host/failures.h"
+#include "launch/commands/options.h"
 #include "tensor/error.h"
+#include "tensor/shortage.h"
 
 namespace {
+
+using troupe::Error;
+using troupe::ErrorKind;
 
 /// The signals that end a run or have it saved.
 constexpr std::array kSignals{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU};
@@ -44,17 +48,57 @@ void restore_signals() {
     signal(kSignals[i], ignored_at_start[i] ? SIG_IGN : SIG_DFL);
 }
 
+/// What keeps this process from starting a thread now; empty: nothing.
+std::string thread_shortage() {
+  pthread_t thread{};
+  const int code = pthread_create(
+      &thread, nullptr, [](void*) -> void* { return nullptr; }, nullptr);
+  if (code != 0) return troupe::shortage(code);
+  pthread_join(thread, nullptr);
+  return "";
+}
+
+Error error_of(const std::exception_ptr& failure) {
+  if (!failure) {
+    const std::string lacks = thread_shortage();
+    return lacks.empty() ? Error(ErrorKind::internal, "a library has given up without a reason")
+                         : Error(ErrorKind::unavailable, "the machine has " + lacks);
+  }
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    if (auto lacks = troupe::as_shortage(error)) return *lacks;
+    return {ErrorKind::internal, error.what()};
+  } catch (...) {
+    return {ErrorKind::internal, "an exception of unknown type"};
+  }
+}
+
+/// Prints what an exception says on standard error and returns its exit code. What the machine had
+/// too little of is named. `failure` may be null, as where a library destroys a thread while its
+/// own exception is under way: then nothing is known but that the program could not go on.
+int report_failure(const std::exception_ptr& failure) noexcept try {
+  const Error error = error_of(failure);
+  std::fprintf(stderr, "troupe: %s\n", error.what());
+  return static_cast<int>(error.kind());
+} catch (...) {  // not even the message had room
+  std::fputs("troupe: the machine has no memory left\n", stderr);
+  return static_cast<int>(ErrorKind::unavailable);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   restore_signals();
   // An exception that nobody can catch, as in a thread of a library, ends the program with its text
   // and an exit code instead of SIGABRT.
-  std::set_terminate([] { std::_Exit(troupe::launch::report_failure(std::current_exception())); });
+  std::set_terminate([] { std::_Exit(report_failure(std::current_exception())); });
   try {
     const auto options = troupe::launch::parse_options(argc, argv);
     return std::visit([](const auto& chosen) { return troupe::launch::run(chosen); }, options);
   } catch (...) {
-    return troupe::launch::report_failure(std::current_exception());
+    return report_failure(std::current_exception());
   }
 }

@@ -4,12 +4,14 @@
 
 #include "tensor/device_library.h"
 
-namespace troupe::launch {
+// A report of GPUs as JSON, {driver, libraries: [{name, version, path}], devices: [{name, uuid,
+// ...}], fault, emulates}: what nlohmann::json looks for beside the type.
 
-/// A report as JSON, {driver, libraries: [{name, version, path}], devices: [{name, uuid, major,
-/// minor, multiprocessors, memory_bytes, free_bytes, peers}], fault, emulates}.
-nlohmann::json to_json(const tensor::DeviceReport& report);
-/// The report that to_json() gave. Throws nlohmann::json::exception for anything else.
-tensor::DeviceReport report_of(const nlohmann::json& json);
+namespace troupe::tensor {
 
-}  // namespace troupe::launch
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryVersion, name, version, path)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceInfo, name, uuid, major, minor, multiprocessors,
+                                   memory_bytes, free_bytes, peers)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceReport, driver, libraries, devices, fault, emulates)
+
+}  // namespace troupe::tensor

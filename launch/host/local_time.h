@@ -20,7 +20,9 @@ class LocalTime {
   long ahead_s_ = 0;  // of UTC
 };
 
-double unix_seconds();  ///< this moment
+/// This moment in Unix seconds.
+double unix_seconds();
+
 /// A moment with its zone: "2026-01-31 12:00:00 UTC+01:00".
 std::string time_text(double time);
 

@@ -14,6 +14,12 @@
 #include "launch/host/device_json.h"
 
 namespace troupe::launch {
+
+std::string host_name() {
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  return gethostname(name.data(), name.size()) == 0 ? name.data() : "";
+}
+
 namespace {
 
 using Topology = std::unique_ptr<hwloc_topology, decltype(&hwloc_topology_destroy)>;
@@ -42,11 +48,6 @@ std::string cpu_name(hwloc_topology_t topology) {
   const hwloc_obj_t package = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, nullptr);
   const char* name = package ? hwloc_obj_get_info_by_name(package, "CPUModel") : nullptr;
   return name ? name : "";
-}
-
-std::string host_name() {
-  std::array<char, HOST_NAME_MAX + 1> name{};
-  return gethostname(name.data(), name.size()) == 0 ? name.data() : "";
 }
 
 }  // namespace
@@ -82,7 +83,7 @@ nlohmann::json to_json(const Machine& machine) {
                      {"cpu", machine.cpu},
                      {"cores", machine.free_cores},
                      {"memory_bytes", machine.memory_bytes}};
-  if (machine.gpus) out["gpus"] = to_json(*machine.gpus);
+  if (machine.gpus) out["gpus"] = *machine.gpus;
   return out;
 }
 

@@ -38,6 +38,15 @@ Machine limited(Machine machine, const actors::ControlGroups& groups);
 /// {host, cpu, cores, memory_bytes, and gpus, a device report, if somebody asked for it}.
 nlohmann::json to_json(const Machine& machine);
 
+/// What this machine has for CUDA. Asks a process of its own, `troupe devices`, because a process
+/// that has called CUDA cannot start others that do, and because a broken driver may crash or hang.
+/// Then `fault` tells of it. It starts the running program again, so only the program `troupe` may
+/// call it: a test would run itself without end. Throws nothing.
+tensor::DeviceReport own_gpus();
+
+/// This machine's name; empty if it has none.
+std::string host_name();
+
 /// $HOME, or else the home directory in the user database; none if neither has one.
 std::optional<std::filesystem::path> home_directory();
 

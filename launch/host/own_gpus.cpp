@@ -1,5 +1,3 @@
-#include "launch/host/own_gpus.h"
-
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
@@ -15,6 +13,7 @@
 #include <string>
 
 #include "launch/host/device_json.h"
+#include "launch/host/machine.h"
 
 namespace troupe::launch {
 namespace {
@@ -60,20 +59,15 @@ bool read_all(int fd, std::string& into) {
 }
 
 /// What the process answered, or the fault that kept it from it.
-tensor::DeviceReport report_from(const std::string& text, bool in_time, int status) {
-  tensor::DeviceReport report;
-  if (!in_time) {
-    report.fault = fmt::format("the NVIDIA driver did not answer within {} s", kDeadline.count());
-  } else if (WIFSIGNALED(status)) {
-    report.fault = fmt::format("looking for GPUs was ended by signal {}", WTERMSIG(status));
-  } else {
-    try {
-      return report_of(nlohmann::json::parse(text));
-    } catch (const nlohmann::json::exception&) {
-      report.fault = fmt::format("looking for GPUs failed with exit code {}", WEXITSTATUS(status));
-    }
-  }
-  return report;
+tensor::DeviceReport report_from(const std::string& text, bool in_time, int status) try {
+  if (!in_time)
+    return {.fault =
+                fmt::format("the NVIDIA driver did not answer within {} s", kDeadline.count())};
+  if (WIFSIGNALED(status))
+    return {.fault = fmt::format("looking for GPUs was ended by signal {}", WTERMSIG(status))};
+  return nlohmann::json::parse(text).get<tensor::DeviceReport>();
+} catch (const nlohmann::json::exception&) {
+  return {.fault = fmt::format("looking for GPUs failed with exit code {}", WEXITSTATUS(status))};
 }
 
 }  // namespace

@@ -41,6 +41,25 @@ sigset_t watched_signals() {
 
 }  // namespace
 
+SignalFd::SignalFd(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  fd_ = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (fd_ < 0) throw Error(ErrorKind::internal, "cannot make a descriptor for signals");
+}
+
+SignalFd::~SignalFd() {
+  // The signals stay blocked: one that arrives now must not end the program while it exits.
+  close(fd_);
+}
+
+int SignalFd::take() {
+  signalfd_siginfo info{};
+  return read(fd_, &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+}
+
 SignalWatch::Orders SignalWatch::ending_process(const std::string& when) {
   const auto end = [when](const std::string& reason) {
     print_error(reason + when);
@@ -63,8 +82,7 @@ SignalWatch::SignalWatch(const std::string& when) : orders_(ending_process(when)
 }
 
 SignalWatch::~SignalWatch() {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = write(quit_fd_, &one, sizeof one);
+  eventfd_write(quit_fd_, 1);
   thread_.join();
   close(signal_fd_);
   close(quit_fd_);

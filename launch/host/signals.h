@@ -2,12 +2,29 @@
 
 #include <chrono>
 #include <functional>
+#include <initializer_list>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
 namespace troupe::launch {
+
+/// A descriptor by which a program of one thread can poll() for signals. The signals stay blocked
+/// from the construction on.
+class SignalFd {
+ public:
+  explicit SignalFd(std::initializer_list<int> signals);
+  SignalFd(const SignalFd&) = delete;
+  ~SignalFd();
+
+  int fd() const { return fd_; }
+  /// Takes the number of the next signal that has arrived; 0 if none has.
+  int take();
+
+ private:
+  int fd_ = -1;
+};
 
 /// Turns signals into orders. SIGUSR1, SIGUSR2 and SIGXCPU, which batch systems send some time
 /// before they end a job, are warnings: the first one becomes an order to save, and any signal

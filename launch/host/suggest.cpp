@@ -1,5 +1,8 @@
 #include "launch/host/suggest.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -28,14 +31,7 @@ std::string_view nearest(std::string_view word, std::span<const std::string_view
 }
 
 std::string quoted_list(std::span<const std::string_view> names) {
-  std::string out;
-  for (const std::string_view name : names) {
-    if (!out.empty()) out += ", ";
-    out += '\'';
-    out += name;
-    out += '\'';
-  }
-  return out;
+  return names.empty() ? "" : fmt::format("'{}'", fmt::join(names, "', '"));
 }
 
 }  // namespace troupe::launch

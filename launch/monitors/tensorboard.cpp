@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +12,8 @@
 
 #include "launch/control/control_protocol.h"
 #include "launch/control/event_json.h"
+#include "launch/host/local_time.h"
+#include "launch/host/machine.h"
 #include "launch/monitors/tfrecord.h"
 #include "schedules/plan/counted.h"
 
@@ -22,16 +22,10 @@ namespace {
 
 using namespace actors;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
 /// A file name in TensorBoard's form. TensorBoard sorts files by the time in their names.
 std::string file_name() {
-  std::array<char, 256> host{};
-  gethostname(host.data(), host.size() - 1);
-  return fmt::format("events.out.tfevents.{:010}.{}.{}", static_cast<std::int64_t>(now()),
-                     host.data(), getpid());
+  return fmt::format("events.out.tfevents.{:010}.{}.{}", static_cast<std::int64_t>(unix_seconds()),
+                     host_name(), getpid());
 }
 
 // The messages of the event file that an event becomes.
@@ -143,7 +137,7 @@ void TensorBoard::open() {
   std::filesystem::create_directories(folder_, ignored);
   path_ = folder_ / file_name();
   file_.reset(std::fopen(path_.c_str(), "wbe"));
-  write(version_event(now()));
+  write(version_event(unix_seconds()));
 }
 
 /// A run that is resumed, or that goes back to a checkpoint, computes steps again that this file or

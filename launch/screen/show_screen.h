@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "launch/host/signal_fd.h"
+#include "launch/host/signals.h"
 #include "launch/monitors/attachment.h"
 #include "launch/screen/frame.h"
 #include "launch/watch/run_watch.h"

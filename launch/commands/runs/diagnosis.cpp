@@ -1,24 +1,16 @@
 #include "launch/commands/runs/diagnosis.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
-#include <array>
 #include <fstream>
 
+#include "launch/host/machine.h"
 #include "schedules/plan/counted.h"
 
 namespace troupe::launch {
 namespace {
 
 using nlohmann::json;
-
-std::string this_host() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 /// The kernel's letter for a process's state: R, S, D, T (stopped), Z (dead); ' ' if there is no
 /// such process.
@@ -33,7 +25,7 @@ char process_state(int pid) {
 std::string fault_of_process(const json& rank) {
   const int pid = rank.value("pid", 0);
   if (pid == 0) return "has no process yet";
-  if (rank.value("host", "") != this_host()) return "";
+  if (rank.value("host", "") != host_name()) return "";
   switch (process_state(pid)) {
     case ' ':
     case 'Z':

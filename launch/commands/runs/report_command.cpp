@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "launch/commands/commands.h"
+#include "launch/commands/options.h"
 #include "launch/control/control_protocol.h"
 #include "launch/host/console.h"
 #include "launch/host/local_time.h"

@@ -4,12 +4,13 @@
 #include <fmt/format.h>
 #include <ifaddrs.h>
 #include <netdb.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <memory>
+
+#include "launch/host/machine.h"
 
 namespace troupe::launch {
 namespace {
@@ -34,12 +35,6 @@ std::string plain(std::string host) {
 std::string host_in(const std::string& header) {
   if (header.starts_with('[')) return header.substr(0, header.find(']') + 1);
   return header.substr(0, header.rfind(':'));
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 /// The name with its domain, if the machine knows the domain.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "actors/topology/shape_rules.h"
-#include "launch/host/own_gpus.h"
 #include "launch/manifest/resolve/run_spec.h"
 
 namespace troupe::launch {

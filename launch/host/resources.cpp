@@ -1,4 +1,4 @@
-#include "launch/host/descriptors.h"
+#include "launch/host/resources.h"
 
 #include <fmt/format.h>
 #include <sys/eventfd.h>
@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <future>
 #include <string>
+#include <system_error>
+#include <thread>
 #include <vector>
 
 #include "tensor/error.h"
@@ -61,6 +64,24 @@ void require_descriptors(int workers) {
       fmt::format("the launcher needs {} descriptors beside those it has, and gets {}: it has {}{}",
                   count, open.size(), shortage(code),
                   code == EMFILE ? fmt::format("; ulimit -n {} is enough", enough) : ""));
+}
+
+void require_threads(int count) {
+  std::promise<void> enough;
+  const std::shared_future<void> all = enough.get_future().share();
+  std::vector<std::jthread> threads;
+  int code = 0;
+  try {
+    for (int i = 0; i < count; ++i) threads.emplace_back([all] { all.wait(); });
+  } catch (const std::system_error& error) {
+    code = error.code().value();
+  }
+  const std::string lacks = code == 0 ? "" : shortage(code);  // while they have what they take
+  enough.set_value();
+  if (code != 0)
+    throw Error(ErrorKind::unavailable,
+                fmt::format("the launcher needs {} threads, and the machine gives it {}: it has {}",
+                            count, threads.size(), lacks));
 }
 
 }  // namespace troupe::launch
