@@ -2,22 +2,7 @@
 
 #include <filesystem>
 
-#include "tensor/error.h"
-
 namespace troupe::launch {
-namespace {
-
-/// Calls `work` and turns any Error of it into an Error{data}, because the user can correct it.
-template <typename Work>
-void as_users_error(Work work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    throw Error(ErrorKind::data, error.what());
-  }
-}
-
-}  // namespace
 
 ResultFile::ResultFile(const std::string& path) {
   namespace fs = std::filesystem;
@@ -26,7 +11,7 @@ ResultFile::ResultFile(const std::string& path) {
   if (path.empty()) throw Error(ErrorKind::data, "a file to write must have a name");
   if (fs::is_directory(status))
     throw Error(ErrorKind::data, path + ": cannot write: Is a directory");
-  as_users_error([&] {
+  writing_output([&] {
     if (fs::exists(status) && !fs::is_regular_file(status))
       direct_.emplace(stages::OutputFile::create(path));
     else
@@ -39,7 +24,7 @@ void ResultFile::write(std::string_view content) {
 }
 
 void ResultFile::write(const std::function<void(stages::OutputFile&)>& content) {
-  as_users_error([&] {
+  writing_output([&] {
     if (direct_) return content(*direct_);
     content(published_->file());
     published_->publish();

@@ -18,7 +18,7 @@ std::vector<std::int64_t> saved_steps(const fs::path& checkpoints) {
   std::vector<std::int64_t> steps;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(checkpoints, ignored))
-    if (const auto step = stages::step_of(entry.path().filename().string())) steps.push_back(*step);
+    if (const auto step = stages::step_of(entry.path().filename())) steps.push_back(*step);
   std::ranges::sort(steps, std::greater());
   return steps;
 }

@@ -32,14 +32,6 @@ double seconds_now() {
   return std::chrono::duration<double>(now).count();
 }
 
-/// Waits until one of the descriptors is readable, or for so many seconds.
-void wait_for_any(std::vector<int> fds, double seconds) {
-  std::vector<pollfd> polled;
-  for (const int fd : fds) polled.push_back({.fd = fd, .events = POLLIN, .revents = 0});
-  const double ms = std::clamp(std::ceil(1000 * seconds), 0.0, 1e9);
-  poll(polled.data(), polled.size(), static_cast<int>(ms));
-}
-
 std::string ending_of(int status) {
   if (WIFEXITED(status)) return fmt::format("ended with exit code {}", WEXITSTATUS(status));
   return fmt::format("was ended by SIG{}", sigabbrev_np(WTERMSIG(status)));
@@ -150,8 +142,17 @@ void SaveHook::give_up() {
 }
 
 void SaveHook::wake() {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = write(changed_fd_, &one, sizeof one);
+  eventfd_write(changed_fd_, 1);
+}
+
+/// Waits for a change or for the end of a process, -1 for none, but at most so many seconds.
+void SaveHook::wait(int pidfd, double seconds) const {
+  std::array<pollfd, 2> ready{{{.fd = changed_fd_, .events = POLLIN, .revents = 0},
+                               {.fd = pidfd, .events = POLLIN, .revents = 0}}};
+  const double ms = std::clamp(std::ceil(1000 * seconds), 0.0, 1e9);
+  poll(ready.data(), ready.size(), static_cast<int>(ms));
+  eventfd_t count = 0;
+  eventfd_read(changed_fd_, &count);
 }
 
 void SaveHook::loop() {
@@ -187,9 +188,7 @@ bool SaveHook::next(Order& order) {
       }
       if (ending_) return false;
     }
-    wait_for_any({changed_fd_}, 1e6);
-    std::uint64_t count = 0;
-    [[maybe_unused]] const auto drained = read(changed_fd_, &count, sizeof count);
+    wait(-1, 1e6);
   }
 }
 
@@ -230,10 +229,7 @@ std::string SaveHook::wait_for(int pid) {
     }
     if (killed > 0) left = std::max(killed + kGrace - now, 0.05);
     // Without a descriptor of the process (none is left) it is asked for now and then.
-    wait_for_any(pidfd >= 0 ? std::vector{pidfd, changed_fd_} : std::vector{changed_fd_},
-                 pidfd >= 0 ? left : std::min(left, 0.1));
-    std::uint64_t count = 0;
-    [[maybe_unused]] const auto drained = read(changed_fd_, &count, sizeof count);
+    wait(pidfd, pidfd >= 0 ? left : std::min(left, 0.1));
   }
   if (pidfd >= 0) close(pidfd);
   if (killed == 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0) return "";

@@ -49,6 +49,7 @@ class SaveHook {
   void run(const Order& order);
   std::string wait_for(int pid);
   void wake();
+  void wait(int pidfd, double seconds) const;
 
   const Command command_;
   const std::function<void(const std::string&)> tell_;

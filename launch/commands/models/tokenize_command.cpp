@@ -2,11 +2,11 @@
 
 #include <nlohmann/json.hpp>
 
-#include "launch/commands/commands.h"
-#include "launch/commands/models/writing_output.h"
+#include "launch/commands/options.h"
 #include "launch/host/console.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/resolve/tokenizing.h"
+#include "launch/run/result_file.h"
 #include "schedules/plan/counted.h"
 #include "stages/corpus/token_data.h"
 #include "tensor/error.h"
