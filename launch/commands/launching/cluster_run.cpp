@@ -2,9 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <iostream>
+#include <iterator>
 #include <utility>
 
+#include "actors/worker/worker.h"
+#include "launch/commands/options.h"
 #include "launch/control/event_json.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "tensor/shortage.h"
 
 namespace troupe::launch {
@@ -20,12 +25,6 @@ std::string endpoint_lines(const nlohmann::json& endpoints) {
 }
 
 }  // namespace
-
-ClusterRun::ClusterRun(const Means& means)
-    : with_(means), watch_(means.log, means.directory.claim(), [this] {
-        fallen_ = true;
-        cluster_->stop_now(with_.directory.claim().fault());
-      }) {}
 
 actors::Outcome ClusterRun::run(std::int64_t begins_after) {
   actors::Outcome outcome{
@@ -56,13 +55,21 @@ actors::Outcome ClusterRun::run_cluster() {
                                       .worker_command = {"/proc/self/exe", "worker"},
                                       .memory_bytes = with_.machine.memory_bytes,
                                       .claim = with_.directory.claim()},
-                                     watch_);
+                                     *this);
   sinks_.emplace(
       with_.manifest, with_.peak, cluster_->hub(), page_orders(),
       [this](const std::string& text) { with_.log.on_event(text); }, with_.directory.claim());
   with_.console.show(endpoint_lines(sinks_->endpoints()));
   serve();
   return cluster_->run();
+}
+
+/// Whether the claim to the directory stands. Stops the run when it has fallen.
+bool ClusterRun::stands() {
+  if (fallen_) return false;
+  fallen_ = !with_.directory.claim().stands();
+  if (fallen_) cluster_->stop_now(with_.directory.claim().fault());
+  return !fallen_;
 }
 
 void ClusterRun::show_end(const actors::Outcome& outcome) {
@@ -131,6 +138,14 @@ void ClusterRun::save_at(const std::string& signal) {
     log.on_event(answer.code == 0 ? fmt::format("{}: step {} is saved", signal, answer.step)
                                   : fmt::format("{}: {}", signal, answer.text));
   });
+}
+
+// --- a worker
+
+int run(const WorkerOptions&) {
+  const transport::UcxEnvironment ucx = transport::prepare_ucx();
+  const std::string bootstrap{std::istreambuf_iterator<char>(std::cin), {}};
+  return actors::run_worker(actors::parse_bootstrap(bootstrap), parse_resolved, ucx);
 }
 
 }  // namespace troupe::launch

@@ -7,19 +7,18 @@
 #include <utility>
 
 #include "actors/director/cluster.h"
-#include "launch/commands/commands.h"
 #include "launch/commands/launching/cluster_run.h"
 #include "launch/commands/launching/run_end.h"
 #include "launch/commands/launching/run_summary.h"
 #include "launch/commands/launching/sinks.h"
+#include "launch/commands/options.h"
 #include "launch/control/control_client.h"
 #include "launch/control/control_server.h"
 #include "launch/host/console.h"
 #include "launch/host/console_writer.h"
-#include "launch/host/descriptors.h"
 #include "launch/host/progress_line.h"
+#include "launch/host/resources.h"
 #include "launch/host/signals.h"
-#include "launch/host/threads.h"
 #include "launch/manifest/inputs/corpus.h"
 #include "launch/manifest/inputs/differences.h"
 #include "launch/manifest/inputs/gpus.h"
@@ -49,13 +48,11 @@ constexpr int kThreads = 16;
 
 /// The inputs of a launch, decided and checked before anything is written or started.
 struct Start {
-  Manifest manifest;       ///< manifest as it is saved with the run
-  std::string checkpoint;  ///< own checkpoint to resume from; empty: as the manifest says
+  Manifest manifest;  ///< manifest as it is saved with the run
   /// Checkpoint that it starts from, own or named by the manifest.
   std::optional<stages::CheckpointInfo> goes_on_from;
-  std::vector<TornCheckpoint> torn;
-  std::vector<std::filesystem::path> of_others;  ///< newer checkpoints that the run has not written
-  std::vector<std::string> changed;              ///< run.changed of the manifest of a new run
+  ResumePoint point = {};                 ///< what a resumed run's directory has to go on from
+  std::vector<std::string> changed;       ///< run.changed of the manifest of a new run
   bool resumed = false;                   ///< whether it resumes a run in that run's directory
   std::optional<RunDirectory> directory;  ///< directory of a resumed run, which is owned already
 
@@ -98,13 +95,12 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
   start.directory.emplace(std::move(directory));
   // The directory may have been moved since; the run continues where it is now.
   start.manifest.resolve("run.dir", path.string());
-  ResumePoint point = find_resume_point(path, verifying());
-  start.torn = std::move(point.torn);
-  start.of_others = std::move(point.of_others);
+  start.point = find_resume_point(path, verifying());
+  const ResumePoint& point = start.point;
   if (!point.checkpoint) {
-    if (!start.torn.empty())
+    if (!point.torn.empty())
       throw Error(ErrorKind::data, fmt::format("{} has no checkpoint to go on from: {}",
-                                               path.string(), start.torn.front().reason));
+                                               path.string(), point.torn.front().reason));
     start.goes_on_from = check_start(start.manifest, verifying());
     return start;
   }
@@ -113,18 +109,18 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
       fmt::format("a resumed run goes on from its own newest checkpoint; start a new run with: "
                   "troupe launch {}/{} --set run.dir=DIR --set checkpoint.resume={}",
                   path.string(), kManifestFile, point.path.string()));
-  start.checkpoint = point.path.string();
   start.goes_on_from = point.checkpoint->info();
   if (start.step() < start.manifest.integer("run.max_steps"))
     check_fits(start.manifest, *point.checkpoint);
+  start.point.checkpoint.reset();  // the run needs its open files no more
   return start;
 }
 
 /// The manifest for the workers, with the checkpoint that they start from now.
 Manifest trained_manifest(const Start& start) {
   Manifest manifest = start.manifest;
-  if (start.checkpoint.empty()) return manifest;
-  manifest.resolve("checkpoint.resume", start.checkpoint);
+  if (start.point.path.empty()) return manifest;
+  manifest.resolve("checkpoint.resume", start.point.path.string());
   manifest.resolve("checkpoint.weights_only", false);
   return manifest;
 }
@@ -133,18 +129,18 @@ Manifest trained_manifest(const Start& start) {
 /// directory belongs to this run.
 void write_directory(const Start& start, const Machine& machine, const RunDirectory& directory,
                      const ControlServer& control, ConsoleWriter& console) {
-  for (const TornCheckpoint& torn : start.torn) {
+  for (const TornCheckpoint& torn : start.point.torn) {
     console.show(fmt::format("going back to step {}: {}; it is kept as {}.torn\n", start.step(),
                              torn.reason, torn.path.string()));
     set_aside(torn);
   }
-  for (const std::filesystem::path& other : start.of_others)
+  for (const std::filesystem::path& other : start.point.of_others)
     console.show(
         fmt::format("note      {} was not written by this run and is left alone; to go on from it: "
                     "troupe launch {}/{} --set run.dir=DIR --set checkpoint.resume={}\n",
                     other.string(), directory.path().string(), kManifestFile, other.string()));
   stages::note_newest(directory.path() / kCheckpoints,
-                      start.checkpoint.empty() ? -1 : start.step());
+                      start.point.path.empty() ? -1 : start.step());
   directory.remove(kOutcomeFile);
   cut_back_metrics(directory.path() / kMetricsFile, start.step());
   directory.write(kManifestFile, start.manifest.to_toml());
@@ -169,7 +165,7 @@ void tell_start(const Start& start, bool resumed, ConsoleWriter& console) {
         fmt::format("note      the manifest is of a run that was changed on the way, "
                     "which this run does not repeat: {}\n",
                     fmt::join(start.changed, "; ")));
-  if (resumed && start.checkpoint.empty())
+  if (resumed && start.point.path.empty())
     console.show("starting  again: this run has no checkpoint of its own\n");
   if (!start.goes_on_from) return;
   console.show(fmt::format("resuming  after step {}\n", start.step()));
@@ -219,11 +215,12 @@ int train(const Manifest& trained, const Start& start, const Machine& machine,
   const actors::Outcome outcome = run.run(start.step());
   if (run.fallen()) kept->leave();
   kept.reset();  // while the directory is this run's
-  const End end{.outcome = outcome,
-                .checkpoint = log.checkpoint().empty() ? start.checkpoint : log.checkpoint(),
-                .is_new = !start.resumed,
-                .stopped = run.stopped(),
-                .fallen = run.fallen()};
+  const End end{
+      .outcome = outcome,
+      .checkpoint = log.checkpoint().empty() ? start.point.path.string() : log.checkpoint(),
+      .is_new = !start.resumed,
+      .stopped = run.stopped(),
+      .fallen = run.fallen()};
   const int code = report_end(end, std::move(directory), control, log, console);
   run.show_end(outcome);
   if (hook && run.fallen()) hook->give_up();
@@ -254,7 +251,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   check_memory(spec, placement, machine, start.manifest.name());
   require_descriptors(spec.num_ranks() + spec.recovery.spares);
   ControlServer control({.port = spec.cluster.port});
-  Sinks::check(start.manifest);
+  check_can_bind(monitor_addresses(start.manifest));  // before anything is written or started
   const Corpus corpus = [&] {
     Tokenizing tokenizing(signals);
     return prepare_corpus(start.manifest, tokenizing.options());

@@ -1,10 +1,13 @@
 #include <fmt/format.h>
+#include <toml++/toml.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
-#include "launch/commands/commands.h"
 #include "launch/commands/launching/run_summary.h"
 #include "launch/commands/launching/sinks.h"
+#include "launch/commands/options.h"
 #include "launch/control/event_json.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
@@ -21,24 +24,6 @@ namespace {
 
 using nlohmann::json;
 
-template <typename T>
-json value_json(const T& value) {
-  return value;
-}
-
-json value_json(const Mix& mix) {
-  json sources = json::array();
-  for (const MixSource& source : mix)
-    sources.push_back({{"name", source.name}, {"files", source.files}, {"weight", source.weight}});
-  return sources;
-}
-
-json value_json(const EvalSets& sets) {
-  json out = json::array();
-  for (const EvalSet& set : sets) out.push_back({{"name", set.name}, {"files", set.files}});
-  return out;
-}
-
 json group_json(const stages::ParameterGroup& group) {
   const auto& [lr_scale, weight_decay, frozen] = group.update;
   json out{{"match", group.match}, {"lr_scale", lr_scale}, {"frozen", frozen}};
@@ -46,24 +31,13 @@ json group_json(const stages::ParameterGroup& group) {
   return out;
 }
 
-json value_json(const Groups& groups) {
-  json out = json::array();
-  for (const stages::ParameterGroup& group : groups) out.push_back(group_json(group));
-  return out;
-}
-
 /// The resolved manifest as JSON, an object for each table.
 json manifest_json(const Manifest& manifest) {
-  json out;
-  for (const Key& key : manifest_keys()) {
-    const std::string name = fmt::format("{}.{}", key.table, key.name);
-    if (!manifest.has(name)) continue;
-    std::visit(
-        [&](const auto& value) {
-          out[std::string(key.table)][std::string(key.name)] = value_json(value);
-        },
-        manifest.value(name));
-  }
+  std::ostringstream text;
+  text << toml::json_formatter(toml::parse(manifest.to_toml(Manifest::Keys::all)));
+  json out = json::parse(text.str());
+  // In TOML a group leaves out what it has by default.
+  std::ranges::transform(manifest.groups(), out["optimizer"]["group"].begin(), group_json);
   return out;
 }
 
@@ -159,7 +133,7 @@ stages::Progress progress_of(const actors::RunSpec& spec, const PlanOptions& opt
 int run(const PlanOptions& options) {
   Machine machine = this_machine();
   const Manifest manifest = load_manifest(options.manifest, options.overrides, machine);
-  Sinks::check_hosts(manifest);
+  check_hosts(monitor_addresses(manifest));
   look_for_gpus(manifest, machine);
   const auto goes_on_from =
       check_start(manifest, options.json ? nullptr : progress_line("verifying the checkpoint,"));

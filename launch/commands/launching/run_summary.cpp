@@ -1,8 +1,10 @@
 #include "launch/commands/launching/run_summary.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "launch/host/quantities.h"
 #include "schedules/plan/counted.h"
@@ -85,14 +87,14 @@ std::string recompute_lines(const stages::Recompute& recompute, const Placement&
 /// What the fullest rank allocates under each sharding of the state; empty for one replica.
 std::string sharding_line(const Placement& placement) {
   if (placement.sharding.size() < 2) return "";
-  std::string modes;
+  std::vector<std::string> modes;
   for (const auto& [name, bytes] : placement.sharding)
-    modes += fmt::format("{}{} {}", modes.empty() ? "" : ", ", name, bytes_text(bytes));
+    modes.push_back(fmt::format("{} {}", name, bytes_text(bytes)));
   const auto less = [](const auto& a, const auto& b) { return a.second < b.second; };
   return fmt::format(
       "sharding  the fullest rank allocates, by data_parallel.sharding (least: {}):\n"
       "          {}\n",
-      std::ranges::min_element(placement.sharding, less)->first, modes);
+      std::ranges::min_element(placement.sharding, less)->first, fmt::join(modes, ", "));
 }
 
 /// What recovery keeps of slices; empty if nothing is divided, or if none has a twin.
@@ -107,17 +109,20 @@ std::string twins_line(const actors::RunSpec& spec, const Placement& placement) 
       spec.mesh.dp == 2 ? "          with dp = 2 sharding saves little while they are kept\n" : "");
 }
 
+/// How long so many bytes take; empty if it is not known how many GB/s a rank sends.
+std::string time_of(double bytes, double bandwidth) {
+  if (bandwidth <= 0) return "";
+  return fmt::format(": {} at {} GB/s if nothing hides it", span_text(bytes / bandwidth / 1e9),
+                     bandwidth);
+}
+
 /// What shards send each other at most; empty for stages of one shard.
 std::string shards_line(const Placement& placement, double bandwidth) {
   double most = 0;
   for (const RankPlacement& rank : placement.ranks) most = std::max(most, rank.to_shards.count);
   if (most == 0) return "";
-  std::string out = fmt::format("shards    each sends {} for its layers in a step",
-                                bytes_text(static_cast<std::int64_t>(most)));
-  if (bandwidth > 0)
-    out += fmt::format(": {} at {} GB/s if nothing hides it", span_text(most / bandwidth / 1e9),
-                       bandwidth);
-  return out + '\n';
+  return fmt::format("shards    each sends {} for its layers in a step{}\n",
+                     bytes_text(static_cast<std::int64_t>(most)), time_of(most, bandwidth));
 }
 
 /// What each replica exchanges with others in a step; empty for one replica.
@@ -132,11 +137,8 @@ std::string replicas_line(const Placement& placement, double bandwidth) {
     at_once = std::max(at_once, units.at_once);
   }
   if (most == 0) return "";
-  std::string out =
-      fmt::format("replicas  each reduces and gathers {} in a step", bytes_text(most));
-  if (bandwidth > 0)
-    out += fmt::format(": {} at {} GB/s if nothing hides it",
-                       span_text(static_cast<double>(most) / bandwidth / 1e9), bandwidth);
+  std::string out = fmt::format("replicas  each reduces and gathers {} in a step{}",
+                                bytes_text(most), time_of(static_cast<double>(most), bandwidth));
   if (gathers > 0)
     out += fmt::format(
         "\n          weights by embedding, layer, and norm with head: {} gathers, room for "
@@ -150,15 +152,12 @@ std::string replicas_line(const Placement& placement, double bandwidth) {
 std::string collectives_line(const Placement& placement) {
   if (!placement.expected) return "";
   const schedules::Simulation& expected = *placement.expected;
-  std::string shares;
-  double most = 0;
-  for (const double wait : expected.collective) {
-    most = std::max(most, wait);
-    shares += fmt::format("{}{:.1f} %", shares.empty() ? "" : ", ", 100 * wait / expected.step);
-  }
-  if (most == 0) return "";
+  if (std::ranges::max(expected.collective) == 0) return "";
+  std::vector<std::string> shares;
+  for (const double wait : expected.collective)
+    shares.push_back(fmt::format("{:.1f} %", 100 * wait / expected.step));
   return fmt::format("waits     for collectives, by stage, {} of a step, by schedule.costs\n",
-                     shares);
+                     fmt::join(shares, ", "));
 }
 
 /// What each group of parameters is, and what the optimizer does with it; empty without groups.

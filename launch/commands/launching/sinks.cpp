@@ -2,21 +2,12 @@
 
 #include <filesystem>
 #include <utility>
-#include <vector>
 
 #include "launch/manifest/resolve/run_spec.h"
 #include "launch/run/run_directory.h"
 
 namespace troupe::launch {
 namespace {
-
-std::vector<KeyedAddress> addresses_of(const Manifest& manifest) {
-  std::vector<KeyedAddress> addresses;
-  for (const char* key : {"monitor.prometheus", "monitor.web"})
-    if (const std::string& address = manifest.text(key); !address.empty())
-      addresses.push_back({.key = key, .address = parse_http_address(address)});
-  return addresses;
-}
 
 WatchedRun watched_run(const Manifest& manifest, const PeakRate& peak) {
   const std::filesystem::path run = manifest.text("run.dir");
@@ -29,6 +20,14 @@ WatchedRun watched_run(const Manifest& manifest, const PeakRate& peak) {
 }
 
 }  // namespace
+
+std::vector<KeyedAddress> monitor_addresses(const Manifest& manifest) {
+  std::vector<KeyedAddress> addresses;
+  for (const char* key : {"monitor.prometheus", "monitor.web"})
+    if (const std::string& address = manifest.text(key); !address.empty())
+      addresses.push_back({.key = key, .address = parse_http_address(address)});
+  return addresses;
+}
 
 Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, RunOrders orders,
              const std::function<void(const std::string&)>& print_error, const stages::Claim& claim)
@@ -44,14 +43,6 @@ Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, R
   if (const std::string& address = manifest.text("monitor.web"); !address.empty())
     web_.emplace(hub, parse_http_address(address), watched_run(manifest, peak),
                  manifest.texts("monitor.hosts"), std::move(orders));
-}
-
-void Sinks::check(const Manifest& manifest) {
-  check_can_bind(addresses_of(manifest));
-}
-
-void Sinks::check_hosts(const Manifest& manifest) {
-  launch::check_hosts(addresses_of(manifest));
 }
 
 void Sinks::finish(const actors::Outcome& outcome) {

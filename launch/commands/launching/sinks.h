@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "actors/monitors/hub.h"
 #include "actors/monitors/straggler.h"
@@ -15,6 +16,9 @@
 #include "launch/web/web_page.h"
 
 namespace troupe::launch {
+
+/// The addresses that the manifest names for monitors, by their keys.
+std::vector<KeyedAddress> monitor_addresses(const Manifest& manifest);
 
 /// The monitors in the launching process: events.jsonl, measured_step.json, the straggler watch,
 /// and those that the manifest switches on.
@@ -28,12 +32,6 @@ class Sinks {
   /// fallen, nothing is written there.
   Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, RunOrders orders,
         const std::function<void(const std::string&)>& print_error, const stages::Claim& claim);
-
-  /// Throws Error{manifest} if an address that the manifest names is not free now, so that the user
-  /// learns of it before anything is written or started.
-  static void check(const Manifest& manifest);
-  /// Throws Error{manifest} if the manifest names an address that this machine does not have.
-  static void check_hosts(const Manifest& manifest);
 
   /// The run has ended: shows it to those who look at the page, and waits for them for a moment.
   void finish(const actors::Outcome& outcome);
