@@ -15,9 +15,13 @@
 #include <fstream>
 #include <set>
 
+#include "launch/commands/options.h"
 #include "launch/control/control_server.h"
+#include "launch/host/console.h"
+#include "launch/host/device_json.h"
 #include "launch/host/machine.h"
 #include "launch/host/quantities.h"
+#include "tensor/error.h"
 #include "transport/node/ucx_node.h"
 
 namespace troupe::launch {
@@ -143,9 +147,7 @@ std::string loaded_libraries() {
         return 0;
       },
       &found);
-  std::string all;
-  for (const std::string& name : found) all += (all.empty() ? "" : ", ") + name;
-  return all;
+  return fmt::format("{}", fmt::join(found, ", "));
 }
 
 /// The other GPUs whose memory a GPU reads and writes directly.
@@ -199,6 +201,19 @@ std::string to_text(const Checkup& checkup) {
   constexpr std::array kResults{"ok", "warn", "FAIL"};
   return fmt::format("{:<5} {:<15} {}\n", kResults[static_cast<std::size_t>(checkup.result)],
                      checkup.what, checkup.detail);
+}
+
+int run(const DoctorOptions&) {
+  const std::vector<Checkup> checkups = examine_machine(own_gpus());
+  for (const Checkup& checkup : checkups) print(to_text(checkup));
+  const bool fit = std::ranges::none_of(
+      checkups, [](const Checkup& c) { return c.result == Checkup::Result::failure; });
+  return fit ? 0 : static_cast<int>(ErrorKind::unavailable);
+}
+
+int run(const DevicesOptions&) {
+  print(nlohmann::json(tensor::report_cuda_devices()).dump() + "\n");
+  return 0;
 }
 
 }  // namespace troupe::launch

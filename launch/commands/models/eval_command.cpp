@@ -14,9 +14,8 @@
 #include <vector>
 
 #include "actors/worker/step/step_tokens.h"
-#include "launch/commands/commands.h"
 #include "launch/commands/models/inference.h"
-#include "launch/commands/models/model_directory.h"
+#include "launch/commands/options.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
 #include "launch/manifest/inputs/corpus.h"
@@ -45,72 +44,56 @@ struct Evaluation {
   }
 };
 
-/// The bytes of the text that the last of these tokens stand for, all but the first: how a token is
-/// decoded may depend on whether there is one before it.
-std::int64_t bytes_after_first(const stages::Tokenizer& tokenizer,
-                               std::span<const std::int32_t> ids) {
-  return std::ssize(tokenizer.decode(ids)) - std::ssize(tokenizer.decode(ids.first(1)));
-}
-
-/// Counts the bytes of text in the targets of samples.
-class ByteCount {
+/// Sums up what single steps have.
+class Sums {
  public:
-  explicit ByteCount(const stages::Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  Sums(const stages::Tokenizer& tokenizer, std::int64_t seq_len)
+      : tokenizer_(tokenizer), seq_len_(seq_len) {}
 
-  /// Adds the targets of a document, or of a sample of joined ones. Those that do not count divide
-  /// it.
-  void add(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets) {
+  void add(double loss, std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
+           const stages::DocumentRows& documents) {
+    loss_ += loss;
+    tokens_ += std::ssize(targets) - std::ranges::count(targets, tensor::kNoTarget);
+    const auto add_bytes_of = [&](std::int64_t begin, std::int64_t end) {
+      const auto first = static_cast<std::size_t>(begin);
+      const auto rows = static_cast<std::size_t>(end - begin);
+      add_bytes(ids.subspan(first, rows), targets.subspan(first, rows));
+    };
+    if (documents.starts.empty())
+      for (std::int64_t row = 0; row < std::ssize(targets); row += seq_len_)
+        add_bytes_of(row, row + seq_len_);
+    for (std::size_t i = 1; i < documents.starts.size(); ++i)
+      add_bytes_of(documents.starts[i - 1], documents.starts[i]);
+  }
+  Evaluation evaluation() const {
+    return {.loss = loss_ / static_cast<double>(tokens_), .tokens = tokens_, .bytes = bytes_};
+  }
+
+ private:
+  /// Adds the bytes of text in the targets of a document, or of a sample of joined ones. Those that
+  /// do not count divide it.
+  void add_bytes(std::span<const std::int32_t> inputs, std::span<const std::int32_t> targets) {
     const auto counts = [](std::int32_t target) { return target != tensor::kNoTarget; };
     for (auto begin = std::ranges::find_if(targets, counts); bytes_ && begin != targets.end();) {
       const auto end = std::find_if_not(begin, targets.end(), counts);
       ids_.assign(1, inputs[static_cast<std::size_t>(begin - targets.begin())]);
       ids_.insert(ids_.end(), begin, end);
       if (std::ranges::max(ids_) < tokenizer_.vocab_size())
-        *bytes_ += bytes_after_first(tokenizer_, ids_);
+        // How a token is decoded may depend on whether there is one before it.
+        *bytes_ += std::ssize(tokenizer_.decode(ids_)) -
+                   std::ssize(tokenizer_.decode(std::span(ids_).first(1)));
       else
         bytes_.reset();
       begin = std::find_if(end, targets.end(), counts);
     }
   }
-  std::optional<std::int64_t> bytes() const { return bytes_; }
 
- private:
   const stages::Tokenizer& tokenizer_;
-  std::vector<std::int32_t> ids_;  ///< targets that follow each other, and the input before them
-  std::optional<std::int64_t> bytes_ = 0;
-};
-
-/// Sums up what single steps have.
-class Sums {
- public:
-  Sums(const stages::Tokenizer& tokenizer, std::int64_t seq_len)
-      : bytes_(tokenizer), seq_len_(seq_len) {}
-
-  void add(double loss, std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
-           const stages::DocumentRows& documents) {
-    loss_ += loss;
-    tokens_ += std::ssize(targets) - std::ranges::count(targets, tensor::kNoTarget);
-    const auto add_bytes = [&](std::int64_t begin, std::int64_t end) {
-      const auto first = static_cast<std::size_t>(begin);
-      const auto rows = static_cast<std::size_t>(end - begin);
-      bytes_.add(ids.subspan(first, rows), targets.subspan(first, rows));
-    };
-    if (documents.starts.empty())
-      for (std::int64_t row = 0; row < std::ssize(targets); row += seq_len_)
-        add_bytes(row, row + seq_len_);
-    for (std::size_t i = 1; i < documents.starts.size(); ++i)
-      add_bytes(documents.starts[i - 1], documents.starts[i]);
-  }
-  Evaluation evaluation() const {
-    return {
-        .loss = loss_ / static_cast<double>(tokens_), .tokens = tokens_, .bytes = bytes_.bytes()};
-  }
-
- private:
-  ByteCount bytes_;
   const std::int64_t seq_len_;
+  std::vector<std::int32_t> ids_;  ///< targets that follow each other, and the input before them
   double loss_ = 0;
   std::int64_t tokens_ = 0;
+  std::optional<std::int64_t> bytes_ = 0;
 };
 
 /// How text becomes samples, and which of their tokens count.

@@ -4,10 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "launch/commands/commands.h"
 #include "launch/commands/models/generation_plan.h"
 #include "launch/commands/models/inference.h"
-#include "launch/commands/models/model_directory.h"
+#include "launch/commands/options.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
 #include "stages/corpus/chat/chat_template.h"

@@ -21,34 +21,28 @@ std::string advice(std::int64_t prompt, std::int64_t positions) {
   return fmt::format("use at most --tokens {}", positions - prompt + 1);
 }
 
-/// A table of positions ends; a rotary embedding has angles for all.
-void check_positions(const stages::ModelConfig& model, std::int64_t prompt, std::int64_t tokens) {
-  if (!stages::traits_of(model.kind).learns_positions) return;
-  const std::int64_t positions = positions_of(prompt, tokens), most = model.max_position_embeddings;
-  if (positions <= most) return;
-  throw Error(
-      ErrorKind::usage,
-      fmt::format("a prompt of {} tokens and --tokens {} need {} positions, but the model's "
-                  "table has {}; {}",
-                  prompt, tokens, positions, most, advice(prompt, most)));
-}
-
 /// Bytes of the keys and values of one token.
 std::int64_t token_bytes(const stages::ModelConfig& model) {
   return 2 * model.num_hidden_layers * model.num_key_value_heads * model.head_dim *
          static_cast<std::int64_t>(size_of(model.dtype));
 }
 
-void check_memory(const stages::ModelConfig& model, std::int64_t prompt, std::int64_t tokens,
-                  std::int64_t memory_bytes) {
+/// A table of positions ends, where a rotary embedding has angles for all, and so does the memory.
+void check_room(const stages::ModelConfig& model, std::int64_t prompt, std::int64_t tokens,
+                std::int64_t memory_bytes) {
   const std::int64_t positions = positions_of(prompt, tokens);
-  const std::int64_t most = memory_bytes / token_bytes(model);
-  if (positions <= most) return;
-  throw Error(ErrorKind::usage,
-              fmt::format("a prompt of {} tokens and --tokens {} need {} for keys and values, but "
-                          "there are {}; {}",
-                          prompt, tokens, bytes_text(positions * token_bytes(model)),
-                          bytes_text(memory_bytes), advice(prompt, most)));
+  const auto refuse = [&](const std::string& lacks, std::int64_t most) {
+    throw Error(ErrorKind::usage, fmt::format("a prompt of {} tokens and --tokens {} need {}; {}",
+                                              prompt, tokens, lacks, advice(prompt, most)));
+  };
+  if (stages::traits_of(model.kind).learns_positions && positions > model.max_position_embeddings)
+    refuse(fmt::format("{} positions, but the model's table has {}", positions,
+                       model.max_position_embeddings),
+           model.max_position_embeddings);
+  if (const std::int64_t most = memory_bytes / token_bytes(model); positions > most)
+    refuse(fmt::format("{} for keys and values, but there are {}",
+                       bytes_text(positions * token_bytes(model)), bytes_text(memory_bytes)),
+           most);
 }
 
 /// As many prompts as a cache of a gibibyte has room for, at least one and 64 at most: more share
@@ -97,8 +91,7 @@ stages::GeneratorSpec plan_generation(const GenerateOptions& options,
   std::int64_t longest = 0;
   for (const auto& prompt : prompts)
     longest = std::max(longest, static_cast<std::int64_t>(prompt.size()));
-  check_positions(model, longest, options.tokens);
-  check_memory(model, longest, options.tokens, memory_bytes);
+  check_room(model, longest, options.tokens, memory_bytes);
   spec.capacity = positions_of(longest, options.tokens);
   spec.sequences = sequences_of(model, prompts.size(), spec.capacity);
   spec.prompt_rows = prompt_rows(prompts, spec.sequences);

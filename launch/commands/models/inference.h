@@ -12,6 +12,11 @@
 
 namespace troupe::launch {
 
+/// The directory of a command's model: `path` itself; of a run its newest checkpoint; of the file
+/// `best` in a run's checkpoints the first that it names. What is taken is named on standard error.
+/// Throws Error{data} if there is none.
+std::string model_directory(const std::string& path);
+
 /// The number of threads of a command that works without a cluster: with 0 one for each free core.
 inline int threads_of(int threads) {
   return threads > 0 ? threads : this_machine().free_cores;

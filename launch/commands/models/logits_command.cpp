@@ -5,9 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "launch/commands/commands.h"
 #include "launch/commands/models/inference.h"
-#include "launch/commands/models/model_directory.h"
+#include "launch/commands/options.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
 #include "launch/run/result_file.h"

@@ -4,8 +4,8 @@
 #include <stop_token>
 #include <utility>
 
-#include "launch/commands/commands.h"
-#include "launch/commands/models/model_directory.h"
+#include "launch/commands/models/inference.h"
+#include "launch/commands/options.h"
 #include "launch/control/control_protocol.h"
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"

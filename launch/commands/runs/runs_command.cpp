@@ -2,8 +2,7 @@
 
 #include <algorithm>
 
-#include "launch/commands/commands.h"
-#include "launch/commands/subcommand.h"
+#include "launch/commands/options.h"
 #include "launch/control/control_protocol.h"
 #include "launch/host/console.h"
 #include "launch/host/local_time.h"
@@ -44,16 +43,6 @@ std::string line_of(const ListedRun& run, std::size_t width) {
 }
 
 }  // namespace
-
-void add_runs(CLI::App& app, RunsOptions& o) {
-  CLI::App* sub = command(app, "runs", "List the runs in a directory, the newest first",
-                          "  troupe runs\n"
-                          "  troupe runs /data/runs --json\n"
-                          "Directories below it are looked through, too, up to four levels.");
-  sub->add_option("directory", o.directory, "Where to look for runs; default: runs")
-      ->type_name("DIR");
-  sub->add_flag("--json", o.json, "Print one JSON object, with a list of runs");
-}
 
 int run(const RunsOptions& options) {
   const auto runs = list_runs(options.directory);

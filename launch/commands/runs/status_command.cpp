@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "launch/commands/commands.h"
+#include "launch/commands/options.h"
 #include "launch/commands/runs/diagnosis.h"
 #include "launch/control/event_json.h"
 #include "launch/control/live_run.h"

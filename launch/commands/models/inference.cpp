@@ -1,4 +1,4 @@
-#include "launch/commands/models/model_directory.h"
+#include "launch/commands/models/inference.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,8 @@
 #include "launch/host/console.h"
 #include "launch/run/run_directory.h"
 #include "stages/files/checkpoint/best_checkpoints.h"
-#include "stages/files/checkpoint/checkpoint.h"
-#include "tensor/error.h"
 
 namespace troupe::launch {
-
 namespace {
 
 namespace fs = std::filesystem;

@@ -1,0 +1,201 @@
+#include "launch/commands/subcommand.h"
+
+// The command lines of commands that start a run or work with one.
+
+namespace troupe::launch {
+namespace {
+
+void add_overrides(CLI::App* sub, std::vector<std::string>& overrides) {
+  sub->add_option("--set", overrides, "Override a key of the manifest; may be repeated")
+      ->type_name("TABLE.KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+}
+
+CLI::App* command_of_run(CLI::App& app, std::string& run, const char* name, const char* what,
+                         const char* examples) {
+  CLI::App* sub = command(app, name, what, examples);
+  required(sub, "run", run, "RUN", "The run directory");
+  return sub;
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, PlanOptions& o) {
+  CLI::App* sub =
+      command(app, "plan", "Check a manifest and show what a launch would do; starts nothing",
+              "  troupe plan run.toml\n"
+              "  troupe plan run.toml --set mesh.pp=4 --svg schedule.svg\n"
+              "  troupe plan run.toml --json");
+  required(sub, "manifest", o.manifest, "FILE", "The run's manifest, a TOML file");
+  add_overrides(sub, o.overrides);
+  sub->add_flag("--all", o.all,
+                "Print every key of the manifest, also those with default or derived values");
+  sub->add_flag("--json", o.json, "Print one JSON object, with every key");
+  sub->add_option("--svg", o.svg, "Draw the schedule of a step into this file")->type_name("FILE");
+  sub->add_option("--bandwidth", o.bandwidth,
+                  "GB/s that a rank sends to others, to tell how long collectives of shards and of "
+                  "replicas take")
+      ->check(number_between(1e-3, 1e6))
+      ->type_name("GB/S");
+}
+
+void add_launch(CLI::App& app, LaunchOptions& o) {
+  CLI::App* sub = command(
+      app, "launch", "Train: start the cluster, print a line for each step, write a run directory",
+      "  troupe launch run.toml\n"
+      "  troupe launch run.toml --set mesh.pp=2 --set run.dir=/data/runs/first\n"
+      "  troupe launch --resume runs/first --set run.max_steps=2000\n"
+      "  troupe launch --from Llama-3.2-1B --data 'books/*.txt' --set batch.seq_len=1024\n"
+      "Ctrl-C or SIGTERM finishes the step, saves and exits with 0; a second one stops at once.");
+  auto* manifest =
+      sub->add_option("manifest", o.manifest, "The run's manifest, a TOML file")->type_name("FILE");
+  auto* resume = sub->add_option("--resume", o.resume,
+                                 "Go on with the run in this directory, from its newest checkpoint")
+                     ->type_name("RUN");
+  auto* from = sub->add_option("--from", o.from,
+                               "Train the model in this Hugging Face directory, or checkpoint, "
+                               "without a manifest")
+                   ->type_name("MODEL");
+  auto* data = sub->add_option("--data", o.files, "What to train it on, as data.files")
+                   ->type_name("FILE")
+                   ->needs(from);
+  from->needs(data);
+  manifest->excludes(resume)->excludes(from);
+  resume->excludes(from);
+  add_overrides(sub, o.overrides);
+  sub->callback([&o] {
+    if (o.manifest.empty() && o.resume.empty() && o.from.empty())
+      throw CLI::RequiredError(
+          "a manifest, --resume with a run directory, or --from with a model,");
+  });
+}
+
+void add_status(CLI::App& app, StatusOptions& o) {
+  CLI::App* sub =
+      command_of_run(app, o.run, "status", "Show what a run is doing, or how and when it ended",
+                     "  troupe status runs/first\n"
+                     "  troupe status runs/first --json\n"
+                     "  troupe status runs/first --diagnose");
+  sub->add_flag("--json", o.json, "Print one JSON object");
+  sub->add_flag("--diagnose", o.diagnose,
+                "Print what is wrong with the run; exit code 1 if something is");
+}
+
+void add_runs(CLI::App& app, RunsOptions& o) {
+  CLI::App* sub = command(app, "runs", "List the runs in a directory, the newest first",
+                          "  troupe runs\n"
+                          "  troupe runs /data/runs --json\n"
+                          "Directories below it are looked through, too, up to four levels.");
+  sub->add_option("directory", o.directory, "Where to look for runs; default: runs")
+      ->type_name("DIR");
+  sub->add_flag("--json", o.json, "Print one JSON object, with a list of runs");
+}
+
+void add_attach(CLI::App& app, AttachOptions& o) {
+  CLI::App* sub = command_of_run(
+      app, o.run, "attach",
+      "Watch a run on a screen, a live one also as a line for each event; leaving does not affect "
+      "it",
+      "  troupe attach runs/first\n"
+      "  troupe attach runs/first --json --events step,failure,recovered\n"
+      "Ctrl-C or q leaves, and ? explains the screen. A pipe, or a terminal that is dumb, gets "
+      "lines.");
+  sub->add_flag("--json", o.json, "Print one JSON object for each event, a line each");
+  sub->add_option("--events", o.events, "Kinds of events; default: all but single actions")
+      ->type_name("KIND,KIND");
+}
+
+void add_report(CLI::App& app, ReportOptions& o) {
+  CLI::App* sub = command(
+      app, "report", "Write a page about a run, live or ended, or about several beside each other",
+      "  troupe report runs/first\n"
+      "  troupe report runs/first runs/second -o both.html\n"
+      "  troupe report runs/first --json\n"
+      "The page is one file that needs no other. Reading a run does not disturb it.");
+  required(sub, "runs", o.runs, "RUN", "Run directories; several are compared");
+  auto* output = sub->add_option("-o,--output", o.output,
+                                 "File to write; default: report.html in the run directory")
+                     ->type_name("FILE.html");
+  sub->add_flag("--json", o.json, "Print the page's data as one JSON object instead")
+      ->excludes(output);
+}
+
+void add_trace(CLI::App& app, TraceOptions& o) {
+  CLI::App* sub = command_of_run(
+      app, o.run, "trace", "Record every action of some steps of a live run, for ui.perfetto.dev",
+      "  troupe trace runs/first --steps 3 -o trace.json");
+  number(sub, "--steps", o.steps, 1, 1000, "Steps to record");
+  required(sub, "-o,--output", o.output, "FILE", "File to write, in the Chrome trace format");
+}
+
+void add_collectives(CLI::App& app, CollectivesOptions& o) {
+  CLI::App* sub = command_of_run(
+      app, o.run, "collectives",
+      "Name the collective that did not end, and the rank at fault, after an interruption",
+      "  troupe collectives runs/first\n"
+      "Reads what the ranks recorded when a step was interrupted: a rank was lost, or a wait "
+      "took too long.");
+}
+
+void add_tap(CLI::App& app, TapOptions& o) {
+  CLI::App* sub = command_of_run(
+      app, o.run, "tap", "Look at tensors that travel over an edge of a live run, a JSON line each",
+      "  troupe tap runs/first --edge 0:1 --every 10 --microbatch 0\n"
+      "  troupe tap runs/first --edge 1:0 --backward --not-finite --dump\n"
+      "A line has norm, mean, min, max, the elements that are not finite, and a histogram: bin 0 "
+      "counts\nmagnitudes below 2^-40, bin i those in [2^(i-41), 2^(i-40)). Ctrl-C leaves.");
+  required(sub, "--edge", o.edge, "FROM:TO", "Ranks of the sender and the receiver");
+  sub->add_flag("--backward", o.backward, "Gradients instead of activations");
+  number(sub, "--every", o.every, 1, kMost, "Only steps whose number is a multiple of this");
+  sub->add_option("--microbatch", o.microbatch, "Only this one; default: all")
+      ->check(number_between(0, kMost));
+  sub->add_flag("--not-finite", o.not_finite, "Only tensors with an infinite element or a NaN");
+  sub->add_flag("--dump", o.dump,
+                "Write each as safetensors into taps/ of the run directory; the step waits for it");
+  number(sub, "--samples", o.samples, 0, kMost,
+         "Look at, print and dump this many tensors in all, then leave; 0: stay");
+}
+
+void add_scale(CLI::App& app, ScaleOptions& o) {
+  CLI::App* sub = command_of_run(
+      app, o.run, "scale",
+      "Change a live run's stages, replicas, shards or schedule at the next step",
+      "  troupe scale runs/first --pp 3\n"
+      "  troupe scale runs/first --pp 3 --layout 3,2,1\n"
+      "  troupe scale runs/first --layout 'Et|t*3|tL'\n"
+      "  troupe scale runs/first --dp 2 --schedule gpipe\n"
+      "Another number of stages changes no loss; one of replicas or shards the order of sums.\n"
+      "Returns when the first step of the new shape is committed, and prints what it cost.");
+  number(sub, "--pp", o.pp, 1, 1024, "Pipeline stages")->type_name("N");
+  number(sub, "--dp", o.dp, 1, 1024, "Replicas of the pipeline")->type_name("N");
+  number(sub, "--tp", o.tp, 1, 1024, "Tensor-parallel shards of a stage")->type_name("N");
+  sub->add_option("--layout", o.layout,
+                  "How layers are split: even, ends, parameters, layers of each chunk as 3,2,1, or "
+                  "Megatron-LM's letters")
+      ->type_name("SPLIT");
+  sub->add_option("--schedule", o.schedule,
+                  "A schedule's name; csv: back to the manifest's own plan")
+      ->type_name("KIND");
+  sub->add_flag("--json", o.json, "Print one JSON object: code (0), text");
+}
+
+void add_checkpoint(CLI::App& app, CheckpointOptions& o) {
+  CLI::App* sub =
+      command_of_run(app, o.run, "checkpoint",
+                     "Save a live run at its next step, which goes on meanwhile; prints where",
+                     "  troupe checkpoint runs/first\n"
+                     "Returns when the checkpoint is complete. One is made at a time.");
+  sub->add_flag("--json", o.json, "Print one JSON object: step, checkpoint");
+}
+
+void add_stop(CLI::App& app, StopOptions& o) {
+  CLI::App* sub = command_of_run(
+      app, o.run, "stop",
+      "End a run in order: finish the step, save a checkpoint; returns when it has ended",
+      "  troupe stop runs/first");
+  sub->add_flag("--json", o.json,
+                "Print one JSON object: exit_code, step, reason, ended, checkpoint");
+}
+
+}  // namespace troupe::launch
