@@ -9,6 +9,7 @@
 #include "stages/corpus/tokens/token_file.h"
 #include "stages/corpus/tokens/token_scan.h"
 #include "stages/files/hugging_face/hf_tokenizer.h"
+#include "tests/stages/tokens_of_file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/sentencepiece_model.h"
 #include "tests/support/temp_dir.h"
@@ -21,6 +22,8 @@ using namespace troupe;
 using namespace troupe::stages;
 using nlohmann::json;
 using test::expect_error;
+using test::text_of;
+using test::tokens_of;
 
 namespace {
 
@@ -28,17 +31,6 @@ struct Fixture {
   test::TempDir dir;
   std::string cache = (dir / "cache").string();
 };
-
-std::vector<std::int32_t> tokens_of(const std::string& path) {
-  const auto file = TokenFile::open(path);
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(file->num_tokens()));
-  file->read(0, ids);
-  return ids;
-}
-
-std::string text_of(const std::string& path) {
-  return Tokenizer::open("bytes")->decode(tokens_of(path));
-}
 
 }  // namespace
 

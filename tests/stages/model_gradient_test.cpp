@@ -14,149 +14,85 @@ using namespace troupe::test;
 
 namespace {
 
+struct Sizes {
+  std::int64_t width, feed_forward, layers, heads, kv_heads, head, vocabulary;
+};
+
 struct Case {
   const char* name;
-  stages::ModelConfig model;
+  Sizes sizes;
+  stages::ModelConfig rest;  ///< what the model has beside its sizes
   std::int64_t micro;
   std::int64_t seq_len;
+
+  stages::ModelConfig model() const {
+    stages::ModelConfig model = rest;
+    model.hidden_size = sizes.width;
+    model.intermediate_size = sizes.feed_forward;
+    model.num_hidden_layers = sizes.layers;
+    model.num_attention_heads = sizes.heads;
+    model.num_key_value_heads = sizes.kv_heads;
+    model.head_dim = sizes.head;
+    model.vocab_size = sizes.vocabulary;
+    model.initializer_range = 0.15;  // larger than usual, so that every nonlinearity matters
+    return model;
+  }
 };
 
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.name;
 }
 
-constexpr double kRange = 0.15;  // larger than usual, so that every nonlinearity matters
+using tensor::RotaryType;
 
 const std::vector<Case> kCases = {
-    {"plain",
-     {.hidden_size = 32,
-      .intermediate_size = 48,
-      .num_hidden_layers = 2,
-      .num_attention_heads = 4,
-      .num_key_value_heads = 4,
-      .head_dim = 8,
-      .vocab_size = 50,
-      .initializer_range = kRange},
-     2,
-     16},
-    {"grouped query, tied",
-     {.hidden_size = 24,
-      .intermediate_size = 40,
-      .num_hidden_layers = 3,
-      .num_attention_heads = 6,
-      .num_key_value_heads = 2,
-      .head_dim = 4,
-      .vocab_size = 33,
-      .tie_word_embeddings = true,
-      .initializer_range = kRange},
-     3,
-     11},
+    {"plain", {32, 48, 2, 4, 4, 8, 50}, {}, 2, 16},
+    {"grouped query, tied", {24, 40, 3, 6, 2, 4, 33}, {.tie_word_embeddings = true}, 3, 11},
     {"odd sizes, one kv head",
-     {.hidden_size = 21,
-      .intermediate_size = 37,
-      .num_hidden_layers = 1,
-      .num_attention_heads = 3,
-      .num_key_value_heads = 1,
-      .head_dim = 10,
-      .vocab_size = 19,
-      .rms_norm_eps = 1e-3,
-      .rotary = {.theta = 500},
-      .initializer_range = kRange},
+     {21, 37, 1, 3, 1, 10, 19},
+     {.rms_norm_eps = 1e-3, .rotary = {.theta = 500}},
      1,
      70},
     {"biases of attention, yarn, head size 6",
-     {.hidden_size = 32,
-      .intermediate_size = 40,
-      .num_hidden_layers = 2,
-      .num_attention_heads = 4,
-      .num_key_value_heads = 2,
-      .head_dim = 6,
-      .vocab_size = 29,
-      .rotary = {.type = tensor::RotaryType::yarn,
-                 .factor = 4,
-                 .original_max_position_embeddings = 8},
-      .attention_bias = true,
-      .initializer_range = kRange},
+     {32, 40, 2, 4, 2, 6, 29},
+     {.rotary = {.type = RotaryType::yarn, .factor = 4, .original_max_position_embeddings = 8},
+      .attention_bias = true},
      2,
      13},
     {"all biases, dynamic, tied",
-     {.hidden_size = 24,
-      .intermediate_size = 40,
-      .num_hidden_layers = 2,
-      .num_attention_heads = 6,
-      .num_key_value_heads = 2,
-      .head_dim = 4,
-      .vocab_size = 33,
-      .rotary = {.type = tensor::RotaryType::dynamic,
-                 .factor = 3,
-                 .original_max_position_embeddings = 8},
+     {24, 40, 2, 6, 2, 4, 33},
+     {.rotary = {.type = RotaryType::dynamic, .factor = 3, .original_max_position_embeddings = 8},
       .attention_bias = true,
       .mlp_bias = true,
       .max_position_embeddings = 8,
-      .tie_word_embeddings = true,
-      .initializer_range = kRange},
+      .tie_word_embeddings = true},
      3,
      11},
     {"biases of feed-forward, llama3",
-     {.hidden_size = 32,
-      .intermediate_size = 48,
-      .num_hidden_layers = 2,
-      .num_attention_heads = 4,
-      .num_key_value_heads = 4,
-      .head_dim = 8,
-      .vocab_size = 50,
-      .rotary = {.type = tensor::RotaryType::llama3,
+     {32, 48, 2, 4, 4, 8, 50},
+     {.rotary = {.type = RotaryType::llama3,
                  .theta = 500000,
                  .factor = 8,
                  .original_max_position_embeddings = 16},
-      .mlp_bias = true,
-      .initializer_range = kRange},
+      .mlp_bias = true},
      2,
      16},
-    {"one token",
-     {.hidden_size = 8,
-      .intermediate_size = 8,
-      .num_hidden_layers = 1,
-      .num_attention_heads = 1,
-      .num_key_value_heads = 1,
-      .head_dim = 8,
-      .vocab_size = 5,
-      .initializer_range = kRange},
-     1,
-     1},
+    {"one token", {8, 8, 1, 1, 1, 8, 5}, {}, 1, 1},
     {"gpt2, tied, short samples",
-     {.kind = stages::ModelKind::gpt2,
-      .hidden_size = 32,
-      .intermediate_size = 50,
-      .num_hidden_layers = 3,
-      .num_attention_heads = 4,
-      .num_key_value_heads = 4,
-      .head_dim = 8,
-      .vocab_size = 33,
-      .max_position_embeddings = 20,
-      .tie_word_embeddings = true,
-      .initializer_range = kRange},
+     {32, 50, 3, 4, 4, 8, 33},
+     {.kind = stages::ModelKind::gpt2, .max_position_embeddings = 20, .tie_word_embeddings = true},
      2,
      13},
     {"gpt2, odd sizes, untied",
-     {.kind = stages::ModelKind::gpt2,
-      .hidden_size = 21,
-      .intermediate_size = 37,
-      .num_hidden_layers = 2,
-      .num_attention_heads = 3,
-      .num_key_value_heads = 3,
-      .head_dim = 7,
-      .vocab_size = 19,
-      .layer_norm_epsilon = 1e-3,
-      .max_position_embeddings = 70,
-      .initializer_range = kRange},
+     {21, 37, 2, 3, 3, 7, 19},
+     {.kind = stages::ModelKind::gpt2, .layer_norm_epsilon = 1e-3, .max_position_embeddings = 70},
      1,
      70},
 };
 
 PipelineSpec whole(const Case& c) {
-  return {.model = c.model,
-          .layers_of_chunk = {static_cast<int>(c.model.num_hidden_layers)},
+  return {.model = c.model(),
+          .layers_of_chunk = {static_cast<int>(c.model().num_hidden_layers)},
           .stage_of_chunk = {0},
           .microbatches = 2,
           .micro = c.micro,
@@ -164,8 +100,8 @@ PipelineSpec whole(const Case& c) {
 }
 
 std::vector<Tokens> batch_of(const Case& c) {
-  return {random_tokens(c.micro * c.seq_len, c.model.vocab_size, 1),
-          random_tokens(c.micro * c.seq_len, c.model.vocab_size, 2)};
+  return {random_tokens(c.micro * c.seq_len, c.model().vocab_size, 1),
+          random_tokens(c.micro * c.seq_len, c.model().vocab_size, 2)};
 }
 
 /// Makes norm weights differ from one and biases from zero, so that their place in the formulas
@@ -201,12 +137,12 @@ struct Worst {
 
 Worst compare(const Case& c, tensor::DType dtype) {
   Case typed = c;
-  typed.model.dtype = dtype;
+  typed.rest.dtype = dtype;
   const auto device = test::make_test_device(2);
   Pipeline pipeline(whole(typed), *device, 3);
   stages::Stage& stage = *pipeline.stages().front();
   disturb_norms(stage);
-  const auto model = reference::make_reference(c.model, c.seq_len, stage);
+  const auto model = reference::make_reference(c.model(), c.seq_len, stage);
   reference::Decoder& reference = *model;
   const auto batch = batch_of(c);
   const StepResult got = pipeline.gradients(batch);
@@ -219,7 +155,7 @@ Worst compare(const Case& c, tensor::DType dtype) {
   // By tensors of files: of GPT-2's joined biases, that of the keys has no gradient but noise,
   // because the softmax does not change when all scores of a query do.
   std::map<std::string, std::pair<std::vector<float>, std::vector<double>>> tensors;
-  const auto infos = parameters_of(c.model);
+  const auto infos = parameters_of(c.model());
   for (std::size_t i = 0; i < infos.size(); ++i) {
     auto& [values, expected] = tensors[infos[i].stored.tensor];
     const tensor::Tensor& g = stage.parameters()[i].gradient;
@@ -243,7 +179,7 @@ BOOST_DATA_TEST_CASE(reference_gradient_is_the_slope_of_its_loss,
   const auto device = test::make_test_device();
   Pipeline pipeline(whole(c), *device, 3);
   disturb_norms(*pipeline.stages().front());
-  const auto model = reference::make_reference(c.model, c.seq_len, *pipeline.stages().front());
+  const auto model = reference::make_reference(c.model(), c.seq_len, *pipeline.stages().front());
   reference::Decoder& reference = *model;
   const Tokens tokens = batch_of(c).front();
   reference.train(tokens.ids, tokens.targets, 1);
@@ -281,14 +217,14 @@ BOOST_DATA_TEST_CASE(evaluation_gives_loss_and_logits, boost::unit_test::data::m
   Pipeline pipeline(whole(c), *device, 3);
   stages::Stage& stage = *pipeline.stages().front();
   disturb_norms(stage);
-  const auto model = reference::make_reference(c.model, c.seq_len, stage);
+  const auto model = reference::make_reference(c.model(), c.seq_len, stage);
   reference::Decoder& reference = *model;
   const Tokens tokens = batch_of(c).front();
   const reference::Values logits = reference.logits(tokens.ids);
   const double loss = reference.loss(tokens.ids, tokens.targets);
   std::vector<float> got(logits.size());
   const tensor::Tensor out = {
-      got.data(), tensor::DType::f32, {c.micro * c.seq_len, c.model.vocab_size}};
+      got.data(), tensor::DType::f32, {c.micro * c.seq_len, c.model().vocab_size}};
   BOOST_TEST(stage.evaluate(0, {}, out, tokens.ids, tokens.targets) == loss,
              boost::test_tools::tolerance(1e-6));
   BOOST_TEST(relative_difference(got.data(), logits) < 1e-5);

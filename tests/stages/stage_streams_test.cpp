@@ -3,10 +3,10 @@
 
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
-#include <cstring>
 #include <random>
 
 #include "stages/decoder/stage/optimizer.h"
+#include "tests/stages/edge_message.h"
 #include "tests/support/async_device.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/recomputes.h"
@@ -82,36 +82,6 @@ stages::StageSpec spec_of(const Kind& kind) {
           .keep_previous = true};
 }
 
-/// A tensor that a neighbour would send or receive.
-class Message {
- public:
-  Message(const stages::Stage& stage, std::uint64_t seed)
-      : bytes_(static_cast<std::size_t>(stage.edge_shape().num_elements()) *
-                   size_of(stage.edge_dtype()),
-               '\0') {
-    const tensor::Random random(seed, "message");
-    const tensor::Tensor all = in(stage);
-    for (std::int64_t i = 0; i < all.num_elements(); ++i) {
-      const auto value = static_cast<float>(random.normal(static_cast<std::uint64_t>(i)));
-      if (all.dtype == tensor::DType::f32) all.as<float>()[i] = value;
-      if (all.dtype == tensor::DType::bf16)
-        all.as<tensor::BFloat16>()[i] = tensor::to_bfloat16(value);
-    }
-  }
-  tensor::Tensor in(const stages::Stage& stage) {
-    return {bytes_.data(), stage.edge_dtype(), stage.edge_shape()};
-  }
-  /// Returns the bytes and then overwrites them, as another owner of the buffer might.
-  std::string take() {
-    std::string bytes = bytes_;
-    std::memset(bytes_.data(), 0x55, bytes_.size());
-    return bytes;
-  }
-
- private:
-  std::string bytes_;
-};
-
 /// The progress of a microbatch in a chunk.
 struct Work {
   int chunk = 0;
@@ -120,7 +90,7 @@ struct Work {
   int deferred = -1;
   int forwards = 0, inputs = 0, weights = 0;  ///< 0 to come, 1 on the way, 2 done
   Tokens tokens;
-  std::vector<Message> messages;  ///< input, output, output gradient, input gradient
+  std::vector<EdgeMessage> messages;  ///< input, output, output gradient, input gradient
   std::unique_ptr<double> loss = std::make_unique<double>(0);
 
   tensor::Tensor loss_tensor() const { return {loss.get(), tensor::DType::f64, {1}}; }
@@ -336,7 +306,7 @@ class Run {
   void note_input_gradient(Work& work) {
     if (!chunk_of(work).embedding) note_once(name_of("input gradient", work), work.messages[3]);
   }
-  void note_once(const std::string& name, Message& message) {
+  void note_once(const std::string& name, EdgeMessage& message) {
     const std::string bytes = message.take();
     if (step_ > 0) found_.try_emplace(name, bytes);
   }
@@ -344,7 +314,7 @@ class Run {
   void evaluate() {
     for (int c = 0; c < static_cast<int>(spec_.chunks.size()); ++c) {
       const auto& chunk = spec_.chunks[static_cast<std::size_t>(c)];
-      Message input(*stage_, 5), output(*stage_, 6);
+      EdgeMessage input(*stage_, 5), output(*stage_, 6);
       const Tokens tokens = random_tokens(kTokens, kVocab, 7);
       const double loss = stage_->evaluate(
           c, chunk.embedding ? tensor::Tensor{} : input.in(*stage_),

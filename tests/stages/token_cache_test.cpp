@@ -14,6 +14,7 @@
 #include "stages/corpus/tokenizers/tokenizer.h"
 #include "stages/corpus/tokens/token_cache_pruning.h"
 #include "stages/corpus/tokens/token_file.h"
+#include "tests/stages/tokens_of_file.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/file_size_limit.h"
 #include "tests/support/sentencepiece_model.h"
@@ -24,6 +25,8 @@ BOOST_AUTO_TEST_SUITE(token_cache_test)
 using namespace troupe;
 using namespace troupe::stages;
 using test::expect_error;
+using test::text_of;
+using test::tokens_of;
 
 namespace {
 
@@ -39,17 +42,6 @@ struct Fixture {
     return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(cache), {}));
   }
 };
-
-std::vector<std::int32_t> tokens_of(const std::string& path) {
-  const auto file = TokenFile::open(path);
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(file->num_tokens()));
-  file->read(0, ids);
-  return ids;
-}
-
-std::string text_of(const std::string& path) {
-  return Tokenizer::open("bytes")->decode(tokens_of(path));
-}
 
 }  // namespace
 

@@ -1,6 +1,8 @@
 #include <boost/test/unit_test.hpp>
 
+#include "stages/decoder/stage/transformer_stage.h"
 #include "stages/replicas/step_collectives.h"
+#include "tests/stages/data_parallel/small_stage.h"
 #include "tests/support/null_device.h"
 
 namespace troupe::test {
@@ -8,20 +10,6 @@ namespace troupe::test {
 BOOST_AUTO_TEST_SUITE(gradient_traffic_test)
 
 namespace {
-
-stages::StageSpec small_stage(bool tied = false) {
-  return {.model = {.hidden_size = 64,
-                    .intermediate_size = 100,
-                    .num_hidden_layers = 2,
-                    .num_attention_heads = 4,
-                    .num_key_value_heads = 2,
-                    .head_dim = 16,
-                    .vocab_size = 301,
-                    .tie_word_embeddings = tied},
-          .chunks = {{.first_layer = 0, .end_layer = 2, .embedding = true, .head = true}},
-          .seq_len = 8,
-          .global_tokens = 8};
-}
 
 constexpr std::int64_t kTable = 301 * 64;
 

@@ -3,6 +3,7 @@
 
 #include "stages/decoder/stage/transformer_stage.h"
 #include "stages/replicas/data_parallel.h"
+#include "tests/stages/data_parallel/small_stage.h"
 #include "tests/support/null_device.h"
 #include "tests/tensor/thread_group.h"
 
@@ -14,19 +15,6 @@ namespace {
 
 using stages::DataParallelSpec;
 using stages::StateDivision;
-
-stages::StageSpec small_stage() {
-  return {.model = {.hidden_size = 64,
-                    .intermediate_size = 100,
-                    .num_hidden_layers = 2,
-                    .num_attention_heads = 4,
-                    .num_key_value_heads = 2,
-                    .head_dim = 16,
-                    .vocab_size = 301},
-          .chunks = {{.first_layer = 0, .end_layer = 2, .embedding = true, .head = true}},
-          .seq_len = 8,
-          .global_tokens = 8};
-}
 
 }  // namespace
 

@@ -4,6 +4,7 @@
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/decoder/stage/transformer_stage.h"
 #include "tensor/random.h"
+#include "tests/stages/data_parallel/small_stage.h"
 #include "tests/support/fake_stage.h"
 #include "tests/support/test_device.h"
 
@@ -17,20 +18,6 @@ BOOST_AUTO_TEST_SUITE(twins_test)
 namespace {
 
 constexpr std::uint64_t kSeed = 5;
-
-stages::StageSpec whole_stage(bool tied) {
-  return {.model = {.hidden_size = 64,
-                    .intermediate_size = 100,
-                    .num_hidden_layers = 2,
-                    .num_attention_heads = 4,
-                    .num_key_value_heads = 2,
-                    .head_dim = 16,
-                    .vocab_size = 301,
-                    .tie_word_embeddings = tied},
-          .chunks = {{.first_layer = 0, .end_layer = 2, .embedding = true, .head = true}},
-          .seq_len = 8,
-          .global_tokens = 8};
-}
 
 /// The stage after two updates with the gradients of all replicas.
 std::unique_ptr<stages::Stage> trained(const stages::StageSpec& spec, tensor::Device& device) {
@@ -55,7 +42,7 @@ BOOST_AUTO_TEST_CASE(a_twin_has_the_bits_of_its_owner) {
   for (const bool tied : {false, true})
     for (const stages::BucketRule& buckets : {stages::BucketRule{.size = 9000}, {.count = 1}})
       for (const int count : {2, 3}) {
-        stages::StageSpec spec = whole_stage(tied);
+        stages::StageSpec spec = small_stage(tied);
         const auto one = trained(spec, *device);
         for (int index = 0; index < count; ++index) {
           spec.state = {.count = count, .index = index, .buckets = buckets, .twins = true};

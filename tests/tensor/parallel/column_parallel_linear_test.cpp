@@ -2,7 +2,7 @@
 
 #include "tensor/error.h"
 #include "tensor/parallel/redistribution.h"
-#include "tests/tensor/shards.h"
+#include "tests/tensor/parallel/layer_shards.h"
 
 namespace troupe::tensor {
 
@@ -19,39 +19,17 @@ struct Setup {
   bool frozen = false;
 };
 
-/// A whole layer in double precision, with the numbers that the shards are given.
-struct Whole {
-  Values x, w, b, dy;
-  Values y, dx, dw, db;
-};
-
-Whole whole_of(DType dtype) {
-  Whole l{.x = normal_values(dtype, kT * kI, "x"),
-          .w = normal_values(dtype, kO * kI, "w"),
-          .b = normal_values(DType::f32, kO, "b"),
-          .dy = normal_values(dtype, kT * kO, "dy"),
-          .y = {},
-          .dx = {},
-          .dw = {},
-          .db = Values(kO)};
-  l.y = reference::linear(l.x, l.w, kT, kI, kO);
-  for (std::size_t i = 0; i < l.y.size(); ++i) {
-    l.y[i] += l.b[i % kO];
-    l.db[i % kO] += l.dy[i];
-  }
-  const auto gradient = reference::linear_backward(l.dy, l.x, l.w, kT, kI, kO);
-  l.dx = gradient.dx;
-  l.dw = gradient.dw;
-  return l;
+WholeLayer whole_of(DType dtype) {
+  return whole_layer(dtype, {.rows = kT,
+                             .in = kI,
+                             .out = kO,
+                             .b = normal_values(DType::f32, kO, "b"),
+                             .residual = Values(kT * kO)});
 }
 
-struct Shard {
-  Values y, dx, dw, db;
-  std::map<std::string, Traffic> traffic;
-};
-
 /// One forward and two backwards on one shard; the second adds its weight gradients.
-Shard run(Host& host, const TensorParallel& parallel, const Setup& setup, const Whole& whole) {
+LayerShard run(Host& host, const TensorParallel& parallel, const Setup& setup,
+               const WholeLayer& whole) {
   const auto n = static_cast<std::size_t>(parallel.size);
   const auto r = static_cast<std::size_t>(parallel.shard);
   ColumnParallelLinear layer(
@@ -89,48 +67,35 @@ Shard run(Host& host, const TensorParallel& parallel, const Setup& setup, const 
                           .dw = host.zeros(DType::f32, {out, kI}),
                           .db = host.zeros(DType::f32, {out})};
   if (setup.frozen) backward.x = backward.x_full = backward.dw = backward.db = {};
-  for (const Gradient gradient : {Gradient::first, Gradient::added}) {
-    backward.gradient = gradient;
-    layer.backward(host.stream(), packed.data(), backward);
-  }
   const bool whole_dx = setup.options.reduce_input_gradient;
-  Shard shard{.y = Host::read(y), .dx = Host::read(whole_dx ? dx : backward.dx_full)};
-  if (!setup.frozen) {
-    shard.dw = Host::read(backward.dw);
-    shard.db = Host::read(backward.db);
-  }
-  return shard;
+  return after_two_backwards(layer, host, packed, backward, y, whole_dx ? dx : backward.dx_full);
 }
 
-std::vector<Shard> run_all(int size, Moves moves, const Setup& setup, const Whole& whole) {
-  return on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
-    const TensorParallelGroups groups{.forward = &group, .backward = &group};
-    Shard shard = run(host, shards_of(groups, setup.sequence_parallel), setup, whole);
-    shard.traffic = group.traffic();
-    return shard;
-  });
-}
-
-Values twice(Values x) {
-  for (double& value : x) value *= 2;
-  return x;
+std::vector<LayerShard> run_all(int size, Moves moves, const Setup& setup,
+                                const WholeLayer& whole) {
+  return run_layer_shards(size, moves, setup.sequence_parallel,
+                          [&](Host& host, const TensorParallel& parallel) {
+                            return run(host, parallel, setup, whole);
+                          });
 }
 
 BOOST_AUTO_TEST_CASE(shards_compute_what_the_whole_layer_computes) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const Whole whole = whole_of(dtype);
+    const WholeLayer whole = whole_of(dtype);
     const double tolerance = tolerance_of(dtype);
     for (const bool sequence_parallel : {false, true}) {
       for_each_group([&](int size, Moves moves) {
         const auto shards =
             run_all(size, moves, {.dtype = dtype, .sequence_parallel = sequence_parallel}, whole);
-        check_near(joined(each(shards, &Shard::y), kT), whole.y, tolerance);
-        check_near(stacked(each(shards, &Shard::dw)), twice(whole.dw), tolerance_of(DType::f32));
-        check_near(stacked(each(shards, &Shard::db)), twice(whole.db), tolerance_of(DType::f32));
+        check_near(joined(each(shards, &LayerShard::y), kT), whole.y, tolerance);
+        check_near(stacked(each(shards, &LayerShard::dw)), twice(whole.dw),
+                   tolerance_of(DType::f32));
+        check_near(stacked(each(shards, &LayerShard::db)), twice(whole.db),
+                   tolerance_of(DType::f32));
         if (sequence_parallel) {
-          check_near(stacked(each(shards, &Shard::dx)), whole.dx, tolerance);
+          check_near(stacked(each(shards, &LayerShard::dx)), whole.dx, tolerance);
         } else {
-          for (const Shard& shard : shards) check_near(shard.dx, whole.dx, tolerance);
+          for (const LayerShard& shard : shards) check_near(shard.dx, whole.dx, tolerance);
         }
       });
     }
@@ -138,16 +103,16 @@ BOOST_AUTO_TEST_CASE(shards_compute_what_the_whole_layer_computes) {
 }
 
 BOOST_AUTO_TEST_CASE(one_shard_needs_no_group) {
-  const Whole whole = whole_of(DType::f32);
+  const WholeLayer whole = whole_of(DType::f32);
   Host host(2);
-  const Shard shard = run(host, {.sequence_parallel = true}, {}, whole);
+  const LayerShard shard = run(host, {.sequence_parallel = true}, {}, whole);
   check_near(shard.y, whole.y, 2e-6);
   check_near(shard.dx, whole.dx, 2e-6);
   check_near(shard.dw, twice(whole.dw), 2e-6);
 }
 
 BOOST_AUTO_TEST_CASE(gives_the_same_bits_twice) {
-  const Whole whole = whole_of(DType::f32);
+  const WholeLayer whole = whole_of(DType::f32);
   for (const bool sequence_parallel : {false, true}) {
     const Setup setup{.sequence_parallel = sequence_parallel};
     const auto first = run_all(3, Moves::at_call, setup, whole);
@@ -162,7 +127,7 @@ BOOST_AUTO_TEST_CASE(gives_the_same_bits_twice) {
 }
 
 BOOST_AUTO_TEST_CASE(communicates_no_more_than_the_analysis_says) {
-  const Whole whole = whole_of(DType::f32);
+  const WholeLayer whole = whole_of(DType::f32);
   const std::int64_t bytes = kT * kI * 4;
   const auto plain = run_all(4, Moves::at_call, {}, whole).front().traffic;
   BOOST_TEST((plain == std::map<std::string, Traffic>{{"all-reduce", {2, 2 * bytes}}}));
@@ -175,20 +140,20 @@ BOOST_AUTO_TEST_CASE(communicates_no_more_than_the_analysis_says) {
 }
 
 BOOST_AUTO_TEST_CASE(a_frozen_weight_gathers_and_keeps_no_input) {
-  const Whole whole = whole_of(DType::f32);
+  const WholeLayer whole = whole_of(DType::f32);
   const Setup setup{.sequence_parallel = true, .frozen = true};
   const auto shards = run_all(2, Moves::at_wait, setup, whole);
-  check_near(stacked(each(shards, &Shard::dx)), whole.dx, 2e-6);
+  check_near(stacked(each(shards, &LayerShard::dx)), whole.dx, 2e-6);
   BOOST_TEST(shards.front().traffic.at("all-gather").calls == 1);  // the forward's
 }
 
 BOOST_AUTO_TEST_CASE(the_input_gradient_can_be_left_as_parts) {
-  const Whole whole = whole_of(DType::f32);
+  const WholeLayer whole = whole_of(DType::f32);
   for (const bool sequence_parallel : {false, true}) {
     const Setup setup{.sequence_parallel = sequence_parallel,
                       .options = {.reduce_input_gradient = false}};
     const auto shards = run_all(3, Moves::at_call, setup, whole);
-    check_near(sum_of(each(shards, &Shard::dx)), whole.dx, 2e-6);
+    check_near(sum_of(each(shards, &LayerShard::dx)), whole.dx, 2e-6);
     BOOST_TEST(!shards.front().traffic.contains("all-reduce"));
     BOOST_TEST(!shards.front().traffic.contains("reduce-scatter"));
   }

@@ -2,7 +2,7 @@
 
 #include "tensor/error.h"
 #include "tensor/parallel/row_view.h"
-#include "tests/tensor/shards.h"
+#include "tests/tensor/parallel/layer_shards.h"
 
 namespace troupe::tensor {
 
@@ -19,40 +19,17 @@ struct Setup {
   bool frozen = false;
 };
 
-/// A whole layer in double precision, with the numbers that the shards are given.
-struct Whole {
-  Values x, w, b, residual, dy;
-  Values y, dx, dw, db;
-};
-
-Whole whole_of(DType dtype, bool bias = true) {
-  Whole l{.x = normal_values(dtype, kT * kI, "x"),
-          .w = normal_values(dtype, kO * kI, "w"),
-          .b = bias ? normal_values(DType::f32, kO, "b") : Values(kO),
-          .residual = normal_values(dtype, kT * kO, "residual"),
-          .dy = normal_values(dtype, kT * kO, "dy"),
-          .y = {},
-          .dx = {},
-          .dw = {},
-          .db = Values(kO)};
-  l.y = reference::linear(l.x, l.w, kT, kI, kO);
-  for (std::size_t i = 0; i < l.y.size(); ++i) {
-    l.y[i] += l.b[i % kO] + l.residual[i];
-    l.db[i % kO] += l.dy[i];
-  }
-  const auto gradient = reference::linear_backward(l.dy, l.x, l.w, kT, kI, kO);
-  l.dx = gradient.dx;
-  l.dw = gradient.dw;
-  return l;
+WholeLayer whole_of(DType dtype, bool bias = true) {
+  return whole_layer(dtype, {.rows = kT,
+                             .in = kI,
+                             .out = kO,
+                             .b = bias ? normal_values(DType::f32, kO, "b") : Values(kO),
+                             .residual = normal_values(dtype, kT * kO, "residual")});
 }
 
-struct Shard {
-  Values y, dx, dw, db;
-  std::map<std::string, Traffic> traffic;
-};
-
 /// One forward and two backwards on one shard; the second adds its weight gradients.
-Shard run(Host& host, const TensorParallel& parallel, const Setup& setup, const Whole& whole) {
+LayerShard run(Host& host, const TensorParallel& parallel, const Setup& setup,
+               const WholeLayer& whole) {
   const auto n = static_cast<std::size_t>(parallel.size);
   const auto r = static_cast<std::size_t>(parallel.shard);
   const DType dtype = setup.dtype;
@@ -90,45 +67,31 @@ Shard run(Host& host, const TensorParallel& parallel, const Setup& setup, const 
                        .dw = host.zeros(DType::f32, {kO, in}),
                        .db = host.zeros(DType::f32, {kO})};
   if (setup.frozen) backward.x = backward.dw = backward.db = {};
-  for (const Gradient gradient : {Gradient::first, Gradient::added}) {
-    backward.gradient = gradient;
-    layer.backward(host.stream(), packed.data(), backward);
-  }
-  Shard shard{.y = Host::read(y), .dx = Host::read(backward.dx)};
-  if (!setup.frozen) {
-    shard.dw = Host::read(backward.dw);
-    shard.db = Host::read(backward.db);
-  }
-  return shard;
+  return after_two_backwards(layer, host, packed, backward, y, backward.dx);
 }
 
-std::vector<Shard> run_all(int size, Moves moves, const Setup& setup, const Whole& whole) {
-  return on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
-    const TensorParallelGroups groups{.forward = &group, .backward = &group};
-    Shard shard = run(host, shards_of(groups, setup.sequence_parallel), setup, whole);
-    shard.traffic = group.traffic();
-    return shard;
-  });
-}
-
-Values twice(Values x) {
-  for (double& value : x) value *= 2;
-  return x;
+std::vector<LayerShard> run_all(int size, Moves moves, const Setup& setup,
+                                const WholeLayer& whole) {
+  return run_layer_shards(size, moves, setup.sequence_parallel,
+                          [&](Host& host, const TensorParallel& parallel) {
+                            return run(host, parallel, setup, whole);
+                          });
 }
 
 BOOST_AUTO_TEST_CASE(shards_compute_what_the_whole_layer_computes) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const Whole whole = whole_of(dtype);
+    const WholeLayer whole = whole_of(dtype);
     const double tolerance = tolerance_of(dtype);
     for (const bool sequence_parallel : {false, true}) {
       for_each_group([&](int size, Moves moves) {
         const auto shards =
             run_all(size, moves, {.dtype = dtype, .sequence_parallel = sequence_parallel}, whole);
         const bool split = sequence_parallel && size > 1;
-        const auto y = each(shards, &Shard::y), db = each(shards, &Shard::db);
+        const auto y = each(shards, &LayerShard::y), db = each(shards, &LayerShard::db);
         check_near(split ? stacked(y) : y.back(), whole.y, tolerance);
-        check_near(joined(each(shards, &Shard::dx), kT), whole.dx, tolerance);
-        check_near(joined(each(shards, &Shard::dw), kO), twice(whole.dw), tolerance_of(DType::f32));
+        check_near(joined(each(shards, &LayerShard::dx), kT), whole.dx, tolerance);
+        check_near(joined(each(shards, &LayerShard::dw), kO), twice(whole.dw),
+                   tolerance_of(DType::f32));
         // With sequence parallelism every shard has the bias gradient of its own tokens.
         check_near(split ? sum_of(db) : db.back(), twice(whole.db), tolerance_of(DType::f32));
         if (!split) {
@@ -141,17 +104,17 @@ BOOST_AUTO_TEST_CASE(shards_compute_what_the_whole_layer_computes) {
 
 BOOST_AUTO_TEST_CASE(a_layer_without_bias_adds_its_residual_after_the_sum) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
-    const Whole whole = whole_of(dtype, false);
+    const WholeLayer whole = whole_of(dtype, false);
     for (const bool sequence_parallel : {false, true}) {
       const Setup setup{.dtype = dtype, .sequence_parallel = sequence_parallel, .bias = false};
-      const auto y = each(run_all(3, Moves::at_wait, setup, whole), &Shard::y);
+      const auto y = each(run_all(3, Moves::at_wait, setup, whole), &LayerShard::y);
       check_near(sequence_parallel ? stacked(y) : y.front(), whole.y, tolerance_of(dtype));
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_single_shard_adds_the_residual_in_the_product) {
-  const Whole whole = whole_of(DType::f32, false);
+  const WholeLayer whole = whole_of(DType::f32, false);
   Host host(2);
   RowParallelLinear layer(host.device(), {.rows = kT, .in = kI, .out = kO}, {});
   host.give_scratch(layer);
@@ -165,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_single_shard_adds_the_residual_in_the_product) {
 }
 
 BOOST_AUTO_TEST_CASE(gives_the_same_bits_twice) {
-  const Whole whole = whole_of(DType::f32);
+  const WholeLayer whole = whole_of(DType::f32);
   for (const bool sequence_parallel : {false, true}) {
     const Setup setup{.sequence_parallel = sequence_parallel};
     const auto first = run_all(3, Moves::at_call, setup, whole);
@@ -180,7 +143,7 @@ BOOST_AUTO_TEST_CASE(gives_the_same_bits_twice) {
 }
 
 BOOST_AUTO_TEST_CASE(communicates_no_more_than_the_analysis_says) {
-  const Whole whole = whole_of(DType::f32);
+  const WholeLayer whole = whole_of(DType::f32);
   const std::int64_t bytes = kT * kO * 4;
   const auto plain = run_all(4, Moves::at_call, {}, whole).front().traffic;
   BOOST_TEST((plain == std::map<std::string, Traffic>{{"all-reduce", {1, bytes}}}));
@@ -193,10 +156,10 @@ BOOST_AUTO_TEST_CASE(communicates_no_more_than_the_analysis_says) {
 }
 
 BOOST_AUTO_TEST_CASE(a_frozen_weight_needs_no_input) {
-  const Whole whole = whole_of(DType::f32);
+  const WholeLayer whole = whole_of(DType::f32);
   const auto shards =
       run_all(2, Moves::at_wait, {.sequence_parallel = true, .frozen = true}, whole);
-  check_near(joined(each(shards, &Shard::dx), kT), whole.dx, 2e-6);
+  check_near(joined(each(shards, &LayerShard::dx), kT), whole.dx, 2e-6);
 }
 
 BOOST_AUTO_TEST_CASE(an_input_that_is_not_divided_can_be) {
@@ -215,7 +178,7 @@ BOOST_AUTO_TEST_CASE(an_input_that_is_not_divided_can_be) {
 }
 
 BOOST_AUTO_TEST_CASE(a_sum_can_run_under_the_product_of_the_next_tokens) {
-  const Whole whole = whole_of(DType::f32, false);
+  const WholeLayer whole = whole_of(DType::f32, false);
   for_each_group([&](int size, Moves moves) {
     const auto outputs = on_shards(size, moves, [&](Host& host, ThreadGroup& group) {
       const TensorParallelGroups groups{.forward = &group, .backward = &group};
