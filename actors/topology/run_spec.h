@@ -30,9 +30,11 @@ struct RunSpec {
 
   struct Data {
     struct Source {
-      std::string name;    ///< empty: the one source of a run that has no mixture
-      std::string tokens;  ///< path of the token file (TokenFile::open)
+      std::string name;                  ///< empty: the one source of a run that has no mixture
+      std::vector<std::string> files{};  ///< text, of which launch has made the tokens
+      std::string tokens;                ///< path of the token file (TokenFile::open)
       double weight = 1;
+      std::string digest{};  ///< of the token ids (stages::scan_tokens)
       bool operator==(const Source&) const = default;
     };
     std::vector<Source> sources;
@@ -99,10 +101,12 @@ struct RunSpec {
   struct Eval {
     /// Text to evaluate on.
     struct Set {
-      std::string name;          ///< empty: the only one, eval.files
-      std::string tokens;        ///< path of the token file
-      std::string digest;        ///< of the token ids (stages::scan_tokens)
-      std::int64_t samples = 0;  ///< that the token file makes; each counts once at most
+      std::string name;                  ///< empty: the only one, eval.files
+      std::vector<std::string> files{};  ///< text, of which launch has made the tokens
+      std::string tokens;                ///< path of the token file
+      std::string digest;                ///< of the token ids (stages::scan_tokens)
+      std::int64_t samples = 0;          ///< that the token file makes; each counts once at most
+      bool operator==(const Set&) const = default;
     };
     std::int64_t interval = 0;  ///< in steps; 0: never
     std::int64_t steps = 0;     ///< global batches of each set in an evaluation, at most

@@ -75,8 +75,8 @@ std::string machine_section(const RunReport& run) {
   if (const auto bytes = integer_of(machine, "memory_bytes"); bytes > 0)
     add("memory", bytes_text(bytes));
   add("ranks compute with",
-      fmt::format("{}, {} each", run.manifest.text("cluster.device"),
-                  schedules::counted(run.manifest.integer("cluster.threads"), "thread")));
+      fmt::format("{}, {} each", run.manifest.text(run.manifest->cluster.device.kind),
+                  schedules::counted(run.manifest->cluster.device.threads, "thread")));
   if (machine.contains("gpus"))
     for (const nlohmann::json& gpu : objects_of(machine["gpus"], "devices"))
       add("GPU",
@@ -86,7 +86,7 @@ std::string machine_section(const RunReport& run) {
 }
 
 std::string repeat_section(const RunReport& run) {
-  const auto& changed = run.manifest.texts("run.changed");
+  const auto& changed = run.manifest->changed;
   std::string content =
       paragraph(changed.empty() ? "The saved manifest repeats the run:"
                                 : "The saved manifest trains all steps as the last ones. It does "
@@ -101,11 +101,11 @@ std::string repeat_section(const RunReport& run) {
 std::string state_text(const RunReport& run) {
   if (!run.ending)
     return fmt::format("Step {} of {} was done when this report was written.",
-                       grouped(run.last_step()), grouped(run.manifest.integer("run.max_steps")));
+                       grouped(run.last_step()), grouped(run.manifest->max_steps));
   const Ending& e = *run.ending;
   return fmt::format("Ended at {}, after step {} of {}, exit code {}: {}.", local_time_of(e),
-                     grouped(e.outcome.step), grouped(run.manifest.integer("run.max_steps")),
-                     e.outcome.exit_code, e.outcome.reason);
+                     grouped(e.outcome.step), grouped(run.manifest->max_steps), e.outcome.exit_code,
+                     e.outcome.reason);
 }
 
 std::string state_mark(const RunReport& run) {
@@ -143,12 +143,12 @@ std::string facts_of(const RunReport& run) {
   facts.push_back({.name = "time",
                    .value = duration_text(run.time.whole_s),
                    .more = fmt::format("for {} steps", grouped(std::ssize(run.metrics.steps)))});
-  facts.push_back({.name = run.manifest.text("model.kind") + " model",
-                   .value = grouped(run.parameters),
-                   .more = fmt::format("parameters, {} layers of width {}, {}",
-                                       run.manifest.integer("model.num_hidden_layers"),
-                                       run.manifest.integer("model.hidden_size"),
-                                       run.manifest.text("model.dtype"))});
+  facts.push_back(
+      {.name = run.manifest.text(run.manifest->model.kind) + " model",
+       .value = grouped(run.parameters),
+       .more = fmt::format("parameters, {} layers of width {}, {}",
+                           run.manifest->model.num_hidden_layers, run.manifest->model.hidden_size,
+                           run.manifest.text(run.manifest->model.dtype))});
   facts.push_back(failures_of(run.history));
   return fact_list(facts);
 }

@@ -100,7 +100,7 @@ json to_json(const RunReport& run) {
            {"directory", run.directory},
            {"state", run.live ? "running" : "ended"},
            {"step", run.last_step()},
-           {"max_steps", run.manifest.integer("run.max_steps")},
+           {"max_steps", run.manifest->max_steps},
            {"parameters", run.parameters},
            {"machine", run.machine},
            {"settings", array_of(changed_keys(run.manifest), setting_json)},
@@ -114,7 +114,7 @@ json to_json(const RunReport& run) {
            {"events", array_of(run.history.timeline, timeline_json)},
            {"checkpoints", array_of(run.checkpoints, checkpoint_json)},
            {"repeat", run.repeated_by()},
-           {"changed", run.manifest.texts("run.changed")}};
+           {"changed", run.manifest->changed}};
   if (run.ending) out["ending"] = to_json(*run.ending);
   if (run.step) out["measured_step"] = step_json(*run.step);
   return out;

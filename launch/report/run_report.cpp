@@ -63,10 +63,6 @@ std::string shell_word(const std::string& text) {
   return out + "'";
 }
 
-std::string dotted(const Key& key) {
-  return fmt::format("{}.{}", key.table, key.name);
-}
-
 }  // namespace
 
 std::string RunReport::repeated_by() const {
@@ -96,15 +92,13 @@ RunReport read_report(const fs::path& run, double now) {
 }
 
 std::vector<ChangedKey> changed_keys(const Manifest& manifest) {
-  const Manifest defaults = Manifest::parse("", "defaults", {});
   std::vector<ChangedKey> changed;
   for (const Key& key : manifest_keys()) {
-    const std::string name = dotted(key);
-    if (name == "run.derived" || !manifest.has(name) || !manifest.given(name)) continue;
-    if (defaults.has(name) && defaults.value(name) == manifest.value(name)) continue;
+    const std::string name = key.full_name(), value = to_toml(manifest.value(key));
+    if (name == "run.derived" || !manifest.given(key) || manifest.is_default(key)) continue;
     changed.push_back({.key = name,
-                       .value = to_toml(manifest.value(name)),
-                       .fallback = defaults.has(name) ? to_toml(defaults.value(name)) : "",
+                       .value = value,
+                       .fallback = std::string(key.fallback),
                        .meaning = std::string(key.meaning)});
   }
   return changed;
@@ -117,10 +111,10 @@ std::vector<DifferentKey> different_keys(const std::vector<RunReport>& runs) {
                                                  "eval.digest", "eval.samples"};
   std::vector<DifferentKey> different;
   for (const Key& key : manifest_keys()) {
-    DifferentKey row{.key = dotted(key), .values = {}};
+    DifferentKey row{.key = key.full_name(), .values = {}};
     if (std::ranges::find(kOwn, row.key) != kOwn.end()) continue;
     for (const RunReport& run : runs)
-      row.values.push_back(run.manifest.has(row.key) ? to_toml(run.manifest.value(row.key)) : "");
+      row.values.push_back(run.manifest.has(key) ? to_toml(run.manifest.value(key)) : "");
     if (std::ranges::adjacent_find(row.values, std::not_equal_to()) != row.values.end())
       different.push_back(std::move(row));
   }

@@ -38,7 +38,7 @@ struct RunReport {
   std::optional<StepPicture> step;
   std::vector<CheckpointRow> checkpoints;  ///< ascending
 
-  std::string name() const { return manifest.text("run.name"); }
+  std::string name() const { return manifest->name; }
   std::int64_t last_step() const { return metrics.steps.back().step; }
   /// The shell command that trains the same run again, in a directory of its own.
   std::string repeated_by() const;

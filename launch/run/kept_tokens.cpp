@@ -24,15 +24,13 @@ KeptTokens::~KeptTokens() {
 }
 
 Manifest KeptTokens::keep(Manifest manifest) {
-  for (const char* key : {"data.tokens", "eval.tokens"})
-    if (const std::string& path = manifest.text(key); !path.empty())
-      manifest.resolve(key, keep(path));
-  Mix mix = manifest.mix();
-  for (MixSource& source : mix) source.tokens = keep(source.tokens);
-  manifest.resolve("data.mix", std::move(mix));
-  EvalSets sets = manifest.eval_sets();
-  for (EvalSet& set : sets) set.tokens = keep(set.tokens);
-  manifest.resolve("eval.set", std::move(sets));
+  const auto hold = [this](auto& text) {
+    if (!text.tokens.empty()) text.tokens = keep(text.tokens);
+  };
+  hold(manifest->text);
+  hold(manifest->eval_text);
+  for (Source& source : manifest->data.sources) hold(source);
+  for (EvalSet& set : manifest->eval.sets) hold(set);
   return manifest;
 }
 

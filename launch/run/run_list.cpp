@@ -73,8 +73,8 @@ ListedRun listed_run(const fs::path& run) try {
       return listed;
     }
   const Manifest manifest = Manifest::read(run / kManifestFile, {});
-  listed.name = manifest.text("run.name");
-  listed.max_steps = manifest.integer("run.max_steps");
+  listed.name = manifest->name;
+  listed.max_steps = manifest->max_steps;
   if (const auto step = last_step(run / kMetricsFile)) {
     if (step->at("step").is_number_integer()) listed.step = step->at("step");
     if (step->at("loss").is_number()) listed.loss = step->at("loss").get<double>();

@@ -70,9 +70,9 @@ Start new_run(const LaunchOptions& options, const Machine& machine) {
                       ? load_manifest(options.manifest, options.overrides, machine)
                       : manifest_of_model(options.from, options.files, options.overrides, machine)};
   start.goes_on_from = check_start(start.manifest, verifying());
-  RunDirectory::check_free(start.manifest.text("run.dir"));
-  start.changed = start.manifest.texts("run.changed");
-  start.manifest.resolve("run.changed", std::vector<std::string>{});
+  RunDirectory::check_free(start.manifest->dir);
+  start.changed = start.manifest->changed;
+  start.manifest->changed.clear();
   return start;
 }
 
@@ -94,7 +94,7 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
   start.resumed = true;
   start.directory.emplace(std::move(directory));
   // The directory may have been moved since; the run continues where it is now.
-  start.manifest.resolve("run.dir", path.string());
+  start.manifest.resolve(start.manifest->dir, path.string());
   start.point = find_resume_point(path, verifying());
   const ResumePoint& point = start.point;
   if (!point.checkpoint) {
@@ -110,8 +110,7 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
                   "troupe launch {}/{} --set run.dir=DIR --set checkpoint.resume={}",
                   path.string(), kManifestFile, point.path.string()));
   start.goes_on_from = point.checkpoint->info();
-  if (start.step() < start.manifest.integer("run.max_steps"))
-    check_fits(start.manifest, *point.checkpoint);
+  if (start.step() < start.manifest->max_steps) check_fits(start.manifest, *point.checkpoint);
   start.point.checkpoint.reset();  // the run needs its open files no more
   return start;
 }
@@ -120,8 +119,8 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
 Manifest trained_manifest(const Start& start) {
   Manifest manifest = start.manifest;
   if (start.point.path.empty()) return manifest;
-  manifest.resolve("checkpoint.resume", start.point.path.string());
-  manifest.resolve("checkpoint.weights_only", false);
+  manifest->checkpoint.resume = start.point.path.string();
+  manifest->checkpoint.weights_only = false;
   return manifest;
 }
 
@@ -174,9 +173,9 @@ void tell_start(const Start& start, bool resumed, ConsoleWriter& console) {
 }
 
 SaveHook::Command hook_command(const Manifest& manifest) {
-  const std::filesystem::path run = manifest.text("run.dir");
-  return {.text = manifest.text("checkpoint.on_save"),
-          .patience_s = manifest.number("checkpoint.on_save_timeout"),
+  const std::filesystem::path run = manifest->dir;
+  return {.text = manifest->on_save,
+          .patience_s = manifest->on_save_timeout,
           .log = run / kHookLog,
           .run = run.string()};
 }
@@ -189,7 +188,7 @@ int train(const Manifest& trained, const Start& start, const Machine& machine,
   actors::RunSpec spec = to_run_spec(manifest);
   spec.cluster.cores = machine.own_cores();
   spec.cluster.emulates_gpus = machine.gpus && machine.gpus->emulates;
-  const PeakRate peak = peak_rate(spec, manifest.number("monitor.peak_tflops"), machine);
+  const PeakRate peak = peak_rate(spec, manifest->monitor.peak_tflops, machine);
   std::optional<SaveHook> hook;
   RunLog log(
       spec, peak, console,
@@ -201,7 +200,7 @@ int train(const Manifest& trained, const Start& start, const Machine& machine,
       [&](std::int64_t step, const std::string& path) {
         if (hook) hook->saved(step, path);
       });
-  if (!manifest.text("checkpoint.on_save").empty())
+  if (!manifest->on_save.empty())
     hook.emplace(hook_command(manifest), [&](const std::string& text) { log.on_event(text); });
   ClusterRun run({.manifest = manifest,
                   .spec = spec,
@@ -234,10 +233,10 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   require_threads(kThreads);
   Machine machine = this_machine();
   Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
-  if (start.manifest.flag("monitor.timestamps")) console.stamp_lines();
+  if (start.manifest->monitor.timestamps) console.stamp_lines();
   look_for_gpus(start.manifest, machine);
   require_gpu(start.manifest, machine);
-  const std::int64_t max_steps = start.manifest.integer("run.max_steps");
+  const std::int64_t max_steps = start.manifest->max_steps;
   if (start.step() >= max_steps) {
     console.show(
         fmt::format("step {} is done, and run.max_steps = {} asks for no more; go on with --set "
@@ -267,7 +266,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   signals.orders({});
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
   write_directory(start, machine, *start.directory, control, console);
-  console.show(summary(spec, placement, start.manifest.flag("cluster.pin")) + gpu_line(machine));
+  console.show(summary(spec, placement, *start.manifest->cluster.pin) + gpu_line(machine));
   console.show(corpus_lines(spec, corpus));
   console.show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
   tell_start(start, !options.resume.empty(), console);

@@ -37,7 +37,7 @@ json manifest_json(const Manifest& manifest) {
   text << toml::json_formatter(toml::parse(manifest.to_toml(Manifest::Keys::all)));
   json out = json::parse(text.str());
   // In TOML a group leaves out what it has by default.
-  std::ranges::transform(manifest.groups(), out["optimizer"]["group"].begin(), group_json);
+  std::ranges::transform(manifest->groups, out["optimizer"]["group"].begin(), group_json);
   return out;
 }
 
@@ -159,8 +159,8 @@ int run(const PlanOptions& options) {
                    {"schedule", schedule_json(spec, placement)}};
     print(out.dump(2) + "\n");
   } else {
-    print(summary(spec, placement, manifest.flag("cluster.pin"), options.bandwidth) +
-          gpu_line(machine) + "\n" + grid_of(placement) +
+    print(summary(spec, placement, *manifest->cluster.pin, options.bandwidth) + gpu_line(machine) +
+          "\n" + grid_of(placement) +
           manifest.to_toml(options.all ? Manifest::Keys::all : Manifest::Keys::given));
   }
   return 0;

@@ -10,9 +10,9 @@ namespace troupe::launch {
 namespace {
 
 WatchedRun watched_run(const Manifest& manifest, const PeakRate& peak) {
-  const std::filesystem::path run = manifest.text("run.dir");
-  return {.name = manifest.text("run.name"),
-          .max_steps = manifest.integer("run.max_steps"),
+  const std::filesystem::path run = manifest->dir;
+  return {.name = manifest->name,
+          .max_steps = manifest->max_steps,
           .peak = peak,
           .spec = [path = run / kManifestFile] { return to_run_spec(Manifest::read(path, {})); },
           .past_steps = read_metrics(run / kMetricsFile),
@@ -23,26 +23,26 @@ WatchedRun watched_run(const Manifest& manifest, const PeakRate& peak) {
 
 std::vector<KeyedAddress> monitor_addresses(const Manifest& manifest) {
   std::vector<KeyedAddress> addresses;
-  for (const char* key : {"monitor.prometheus", "monitor.web"})
-    if (const std::string& address = manifest.text(key); !address.empty())
-      addresses.push_back({.key = key, .address = parse_http_address(address)});
+  for (const std::string* address : {&manifest->monitor.prometheus, &manifest->monitor.web})
+    if (!address->empty())
+      addresses.push_back(
+          {.key = manifest.key_of(*address).full_name(), .address = parse_http_address(*address)});
   return addresses;
 }
 
 Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, RunOrders orders,
              const std::function<void(const std::string&)>& print_error, const stages::Claim& claim)
-    : events_(hub, std::filesystem::path(manifest.text("run.dir")) / kEventsFile, print_error,
-              claim),
-      steps_(hub, std::filesystem::path(manifest.text("run.dir")) / kMeasuredStepFile, claim),
+    : events_(hub, std::filesystem::path(manifest->dir) / kEventsFile, print_error, claim),
+      steps_(hub, std::filesystem::path(manifest->dir) / kMeasuredStepFile, claim),
       stragglers_(hub) {
-  if (manifest.flag("monitor.tensorboard"))
-    tensorboard_.emplace(hub, std::filesystem::path(manifest.text("run.dir")) / kTensorBoardFolder,
+  if (manifest->monitor.tensorboard)
+    tensorboard_.emplace(hub, std::filesystem::path(manifest->dir) / kTensorBoardFolder,
                          print_error);
-  if (const std::string& address = manifest.text("monitor.prometheus"); !address.empty())
+  if (const std::string& address = manifest->monitor.prometheus; !address.empty())
     prometheus_.emplace(hub, parse_http_address(address), peak);
-  if (const std::string& address = manifest.text("monitor.web"); !address.empty())
+  if (const std::string& address = manifest->monitor.web; !address.empty())
     web_.emplace(hub, parse_http_address(address), watched_run(manifest, peak),
-                 manifest.texts("monitor.hosts"), std::move(orders));
+                 manifest->monitor.hosts, std::move(orders));
 }
 
 void Sinks::finish(const actors::Outcome& outcome) {

@@ -103,7 +103,7 @@ PeakRate peak_of(const std::filesystem::path& run) {
     Machine machine;
     if (const json told = json::parse(std::ifstream(run / kMachineFile)); told.contains("gpus"))
       machine.gpus = told.at("gpus").get<tensor::DeviceReport>();
-    return peak_rate(to_run_spec(manifest), manifest.number("monitor.peak_tflops"), machine);
+    return peak_rate(to_run_spec(manifest), manifest->monitor.peak_tflops, machine);
   } catch (const std::exception&) {
     return {};
   }
@@ -124,8 +124,7 @@ WatchedRun watched_run(const std::filesystem::path& run, const std::string& name
 int show_ended(const AttachOptions& options, const Ending& ending, SignalFd& signals,
                const TerminalKind& kind) {
   const Manifest manifest = Manifest::read(std::filesystem::path(options.run) / kManifestFile, {});
-  const WatchedRun files =
-      watched_run(options.run, manifest.text("run.name"), manifest.integer("run.max_steps"));
+  const WatchedRun files = watched_run(options.run, manifest->name, manifest->max_steps);
   RunWatch watch(files);
   const auto members =
       std::find_if(files.past_events.rbegin(), files.past_events.rend(),

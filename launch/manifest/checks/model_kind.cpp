@@ -1,45 +1,47 @@
-#include "launch/manifest/checks/model_kind.h"
-
 #include <fmt/format.h>
 
-#include <array>
-
-#include "launch/manifest/resolve/rotary.h"
+#include "launch/manifest/checks/check_parts.h"
+#include "launch/manifest/resolve/model_source.h"
 
 namespace troupe::launch {
 namespace {
 
-/// A key that one kind alone has, and what to do in a model of the other kind.
-struct KindKey {
-  const char* key;
-  const char* kind;
-  const char* otherwise;
-};
+void check_kind_keys(const Manifest& m) {
+  for (const Key& key : manifest_keys()) {
+    const KindKey* only = key.table == "model" ? find_kind_key(key.name) : nullptr;
+    if (only && only->kind != m->model.kind && m.given(key))
+      m.fail(key, fmt::format("{} is a key of model.kind = '{}', but the kind is '{}'; nearest: {}",
+                              key.full_name(), stages::name_of(only->kind),
+                              stages::name_of(m->model.kind), only->otherwise));
+  }
+}
 
-constexpr std::array kKindKeys{
-    KindKey{"model.rms_norm_eps", "llama", "model.layer_norm_epsilon"},
-    KindKey{"model.rope_theta", "llama",
-            "leave it out, as positions are learned (model.max_position_embeddings)"},
-    KindKey{"model.layer_norm_epsilon", "gpt2", "model.rms_norm_eps"},
-    KindKey{"model.rope_type", "llama", "leave it out"},
-    KindKey{"model.attention_bias", "llama", "leave it out, as gpt2 has biases"},
-    KindKey{"model.mlp_bias", "llama", "leave it out, as gpt2 has biases"},
-};
+/// Refuses a key that the type of the rotary embedding does not read.
+void check_read(const Manifest& m, const Key& key) {
+  if (!m.given(key) || reads_key(m->model.rotary.type, key.name)) return;
+  m.fail(key, fmt::format("{} is not read with model.rope_type = '{}'; nearest: leave it out",
+                          key.full_name(), name_of(m->model.rotary.type)));
+}
+
+void check_rotary(const Manifest& m) {
+  const tensor::Rotary& rotary = m->model.rotary;
+  for (const auto& [name, member] : tensor::kRotaryNumbers) check_read(m, m.key_of(rotary.*member));
+  check_read(m, m.key_of(rotary.original_max_position_embeddings));
+  check_read(m, m.key_of(rotary.truncate));
+  if (tensor::reads(rotary.type, "factor") && !m.given(rotary.factor))
+    m.fail(rotary.type, fmt::format("model.rope_type = '{}' needs model.rope_factor; usual: 2 to 8",
+                                    name_of(rotary.type)));
+}
 
 }  // namespace
 
 void check_model_kind(const Manifest& m) {
-  const std::string& kind = m.text("model.kind");
-  for (const KindKey& key : kKindKeys)
-    if (kind != key.kind && m.given(key.key))
-      m.fail(key.key, fmt::format("{} is a key of model.kind = '{}', but the kind is '{}'; "
-                                  "nearest: {}",
-                                  key.key, key.kind, kind, key.otherwise));
+  check_kind_keys(m);
   check_rotary(m);
-  const std::int64_t positions = m.integer("model.max_position_embeddings");
-  const std::int64_t seq_len = m.integer("batch.seq_len");
-  if (kind == "gpt2" && seq_len > positions)
-    m.fail("batch.seq_len",
+  const std::int64_t positions = m->model.max_position_embeddings;
+  const std::int64_t& seq_len = m->batch.seq_len;
+  if (m->model.kind == stages::ModelKind::gpt2 && seq_len > positions)
+    m.fail(seq_len,
            fmt::format("batch.seq_len = {} must be at most model.max_position_embeddings = {}; "
                        "nearest: seq_len = {}",
                        seq_len, positions, positions));

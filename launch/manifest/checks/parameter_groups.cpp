@@ -8,13 +8,10 @@
 #include <span>
 
 #include "launch/host/suggest.h"
-#include "launch/manifest/resolve/run_spec.h"
 #include "stages/files/safetensors/stored_tensor.h"
 
 namespace troupe::launch {
 namespace {
-
-constexpr const char* kKey = "optimizer.group";
 
 /// The name of a tensor with a * for the number of its layer.
 std::string without_layer(const stages::ParameterInfo& info) {
@@ -102,14 +99,13 @@ std::vector<GroupCount> count_groups(const stages::ModelConfig& model) {
 }
 
 void check_groups(const Manifest& m) {
-  const stages::ModelConfig model = to_run_spec(m).model;
-  for (const GroupCount& count : count_groups(model))
-    if (const std::string fault = fault_of(count, model); !fault.empty())
-      m.fail(kKey, fmt::format("{}: {}", kKey, fault));
-  if (stages::num_trained_parameters(model) == 0)
-    m.fail(kKey, fmt::format("{}: all parameters are frozen, so that nothing trains; leave some to "
-                             "train",
-                             kKey));
+  for (const GroupCount& count : count_groups(m->model))
+    if (const std::string fault = fault_of(count, m->model); !fault.empty())
+      m.fail(m->model.groups, "optimizer.group: " + fault);
+  if (stages::num_trained_parameters(m->model) == 0)
+    m.fail(m->model.groups,
+           "optimizer.group: all parameters are frozen, so that nothing trains; leave some to "
+           "train");
 }
 
 FrozenDifference compare_frozen(const stages::ModelConfig& now, const stages::ModelConfig& before) {

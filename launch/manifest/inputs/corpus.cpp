@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 
 #include "launch/host/machine.h"
-#include "launch/manifest/resolve/run_spec.h"
 #include "schedules/plan/counted.h"
 #include "stages/corpus/token_data.h"
 #include "stages/corpus/tokenizers/tokens_beside.h"
@@ -29,52 +29,48 @@ constexpr std::int64_t kLongestTokenBytes = 16;
 
 /// Text that becomes one token file.
 struct Text {
-  const char* key = "";            ///< the key that names it
-  std::string name;                ///< its name in messages
-  std::vector<std::string> files;  ///< maybe globs
+  const Key& key;                         ///< that names it
+  std::string name;                       ///< its name in messages
+  const std::vector<std::string>& files;  ///< maybe globs
 };
 
-Text trained(const Manifest& m) {
-  return {.key = "data.files", .name = "data.files", .files = m.texts("data.files")};
-}
-
-Text trained(const MixSource& source) {
-  return {
-      .key = "data.mix", .name = fmt::format("data.mix '{}'", source.name), .files = source.files};
-}
-
-Text evaluated(const Manifest& m) {
-  return {.key = "eval.files", .name = "eval.files", .files = m.texts("eval.files")};
-}
-
-Text evaluated(const EvalSet& set) {
-  return {.key = "eval.set", .name = fmt::format("eval.set '{}'", set.name), .files = set.files};
+/// The text of data.files, eval.files, or a table of a list.
+template <typename Row>
+Text text_of(const Key& key, const Row& row) {
+  const std::string which = row.name.empty() ? "" : fmt::format(" '{}'", row.name);
+  return {key, key.full_name() + which, row.files};
 }
 
 /// Calls `body` and gives its errors the place in the manifest that names the files.
 template <typename Body>
-auto about_files(const Manifest& m, const char* key, const Body& body) try {
+auto about_files(const Manifest& m, const Key& key, const Body& body) try {
   return body();
 } catch (const Error& error) {
   m.fail(key, error.what(), error.kind());
 }
 
-/// The files that a pattern matches. A name that exists is taken literally, whatever characters it
+/// The files that the patterns match. A name that exists is taken literally, whatever characters it
 /// has.
-std::vector<std::string> expand(const Manifest& m, const char* key, const std::string& pattern) {
+std::vector<std::string> expanded(const Manifest& m, const Text& text) {
+  std::vector<std::string> files;
   std::error_code ignored;
-  if (fs::is_regular_file(pattern, ignored)) return {pattern};
-  return about_files(m, key, [&] { return stages::expand_files({pattern}); });
+  for (const std::string& pattern : text.files)
+    if (fs::is_regular_file(pattern, ignored))
+      files.push_back(pattern);
+    else
+      std::ranges::copy(about_files(m, text.key, [&] { return stages::expand_files({pattern}); }),
+                        std::back_inserter(files));
+  return files;
 }
 
 /// The size of a file in bytes. Throws if it is not a readable file with content.
-std::int64_t check_file(const Manifest& m, const char* key, const std::string& file) {
+std::int64_t check_file(const Manifest& m, const Key& key, const std::string& file) {
   std::error_code error;
   if (!fs::is_regular_file(file, error))
     m.fail(key, fmt::format("{} is not a file", file), ErrorKind::data);
   if (access(file.c_str(), R_OK) != 0)
     m.fail(key, fmt::format("{} cannot be read", file), ErrorKind::data);
-  about_files(m, key, [&] { stages::file_kind(file, m.text("data.tokenizer")); });
+  about_files(m, key, [&] { stages::file_kind(file, m->data.tokenizer); });
   if (!utf8::is_valid(file))
     m.fail(key, fmt::format("the file name {} is not UTF-8; rename it", stages::valid_utf8(file)),
            ErrorKind::data);
@@ -85,7 +81,7 @@ std::int64_t check_file(const Manifest& m, const char* key, const std::string& f
 
 /// For joined samples.
 void check_one_sample(const Manifest& m, const Text& text, std::int64_t tokens) {
-  const std::int64_t seq_len = m.integer("batch.seq_len");
+  const std::int64_t seq_len = m->batch.seq_len;
   if (tokens > seq_len) return;
   m.fail(
       text.key,
@@ -102,18 +98,17 @@ void check_one_sample(const Manifest& m, const Text& text, std::int64_t tokens) 
          fmt::format("{} holds {} in {}, but with batch.documents = '{}' a sample is a document of "
                      "at least 2 tokens{}",
                      text.name, schedules::counted(tokens, "token"),
-                     schedules::counted(documents, "document"), m.text("batch.documents"),
-                     to_run_spec(m).data.loss_on == stages::LossOn::response
-                         ? ", one of them behind its prompt"
-                         : "; 'joined' joins them"),
+                     schedules::counted(documents, "document"), m.text(m->batch.documents),
+                     m->data.loss_on == stages::LossOn::response ? ", one of them behind its prompt"
+                                                                 : "; 'joined' joins them"),
          ErrorKind::data);
 }
 
 /// The samples that a token file makes. Throws if there is none.
 std::int64_t count_samples(const Manifest& m, const Text& text, const stages::TokenFile& tokens) {
-  const stages::Documents documents = to_run_spec(m).batch.documents;
+  const stages::Documents documents = m->batch.documents;
   if (documents == stages::Documents::joined) check_one_sample(m, text, tokens.num_tokens());
-  const stages::SampleTable samples(tokens, m.integer("batch.seq_len"), documents);
+  const stages::SampleTable samples(tokens, m->batch.seq_len, documents);
   if (samples.size() == 0)
     fail_without_document(m, text, tokens.num_tokens(), tokens.num_documents());
   return samples.size();
@@ -124,19 +119,18 @@ std::int64_t count_samples(const Manifest& m, const Text& text, const stages::To
 /// found when it is tokenized.
 void check_length(const Manifest& m, const Text& text, std::int64_t bytes,
                   const stages::Tokenizer& tokenizer) {
-  if (bytes > kShortBytes + kLongestTokenBytes * m.integer("batch.seq_len")) return;
-  const actors::RunSpec spec = to_run_spec(m);
+  if (bytes > kShortBytes + kLongestTokenBytes * m->batch.seq_len) return;
   const stages::CorpusCount count = about_files(m, text.key, [&] {
-    return stages::count_corpus(text.files, spec.data.loss_on, spec.batch.documents, tokenizer);
+    return stages::count_corpus(text.files, m->data.loss_on, m->batch.documents, tokenizer);
   });
-  if (spec.batch.documents == stages::Documents::joined)
+  if (m->batch.documents == stages::Documents::joined)
     check_one_sample(m, text, count.tokens);
   else if (count.with_targets == 0)
     fail_without_document(m, text, count.tokens, count.documents);
 }
 
 std::unique_ptr<stages::Tokenizer> open_tokenizer(const Manifest& m) try {
-  const std::string& name = m.text("data.tokenizer");
+  const std::string& name = m->data.tokenizer;
   std::error_code ignored;
   if (name != stages::kBytesTokenizer && !fs::exists(name, ignored))
     throw Error(
@@ -145,19 +139,19 @@ std::unique_ptr<stages::Tokenizer> open_tokenizer(const Manifest& m) try {
                     stages::why_unreadable(name, "no such tokenizer; 'bytes' needs no file")));
   return stages::Tokenizer::open(name);
 } catch (const Error& error) {
-  m.fail("data.tokenizer", error.what(), error.kind());
+  m.fail(m->data.tokenizer, error.what(), error.kind());
 }
 
 /// A token that a file beside the tokenizer names may lack a row of the model; if a text has it,
 /// that is found when its ids are read.
 void check_tokenizer(const Manifest& m, const stages::Tokenizer& tokenizer) {
   const int tokens = tokenizer.vocab_size();
-  const std::int64_t vocab = m.integer("model.vocab_size");
+  const std::int64_t vocab = m->model.vocab_size;
   if (tokens - stages::count_named_from(tokenizer, vocab) > vocab)
-    m.fail("model.vocab_size",
+    m.fail(m->model.vocab_size,
            fmt::format("model.vocab_size = {} is less than the {} tokens of data.tokenizer = '{}'; "
                        "at least {}",
-                       vocab, tokens, m.text("data.tokenizer"), tokens));
+                       vocab, tokens, m->data.tokenizer, tokens));
 }
 
 /// Reads every token id of a .bin, because an id without a row of the embedding would end the run
@@ -168,14 +162,14 @@ std::string check_dataset(const Manifest& m, const Text& text) {
   count_samples(m, text, *tokens);
   about_files(m, text.key, [&] { stages::verify_dataset(text.files.front()); });
   return about_files(m, text.key,
-                     [&] { return stages::scan_tokens(*tokens, m.integer("model.vocab_size")); });
+                     [&] { return stages::scan_tokens(*tokens, m->model.vocab_size); });
 }
 
 /// Checks files after globs were expanded. Returns the digest of their tokens if it is known
 /// without tokenizing them.
 std::string check_files(const Manifest& m, const Text& text) {
   const auto& files = text.files;
-  if (to_run_spec(m).data.loss_on == stages::LossOn::response)
+  if (m->data.loss_on == stages::LossOn::response)
     for (const std::string& file : files)
       about_files(m, text.key, [&] { stages::require_responses(file); });
   if (std::ranges::any_of(files, stages::is_indexed_dataset)) {
@@ -194,82 +188,68 @@ std::string check_files(const Manifest& m, const Text& text) {
   return "";
 }
 
-/// The text with its globs expanded.
-Text expanded(const Manifest& m, Text text) {
-  std::vector<std::string> files;
-  for (const std::string& pattern : text.files) {
-    const auto found = expand(m, text.key, pattern);
-    files.insert(files.end(), found.begin(), found.end());
-  }
-  text.files = std::move(files);
-  return text;
-}
-
 /// Makes the token file of a text and returns its path.
 std::string prepare(const Manifest& m, const Text& text, const stages::EncodeOptions& options,
                     Corpus& corpus) {
-  const actors::RunSpec spec = to_run_spec(m);
   const std::string path = stages::prepare_tokens({.files = text.files,
-                                                   .tokenizer = m.text("data.tokenizer"),
-                                                   .loss_on = spec.data.loss_on,
-                                                   .documents = spec.batch.documents},
+                                                   .tokenizer = m->data.tokenizer,
+                                                   .loss_on = m->data.loss_on,
+                                                   .documents = m->batch.documents},
                                                   token_cache(), options);
   corpus.holds.emplace_back(path);
   return path;
 }
 
-/// Adds what a source holds to the corpus. Returns the digest of its tokens: `known`, if that is
-/// not empty.
-std::string add_source(const Manifest& m, const Text& text, const std::string& path,
-                       Corpus::Source source, const std::string& known, Corpus& corpus) {
-  const auto tokens = stages::TokenFile::open(path);
-  source.tokens = tokens->num_tokens();
-  source.samples = count_samples(m, text, *tokens);
-  corpus.sources.push_back(std::move(source));
-  return known.empty() ? stages::scan_tokens(*tokens, m.integer("model.vocab_size")) : known;
+/// Makes the token file of a source and adds what it holds to the corpus; `share` is that of the
+/// run's samples. Returns the digest of its tokens: `known`, if that is not empty.
+std::string prepare_source(const Manifest& m, const Text& text, Source& source, double share,
+                           const std::string& known, const stages::EncodeOptions& options,
+                           Corpus& corpus) {
+  source.tokens = prepare(m, text, options, corpus);
+  const auto tokens = stages::TokenFile::open(source.tokens);
+  corpus.sources.push_back({.name = source.name,
+                            .share = share,
+                            .tokens = tokens->num_tokens(),
+                            .samples = count_samples(m, text, *tokens)});
+  return known.empty() ? stages::scan_tokens(*tokens, m->model.vocab_size) : known;
 }
 
 /// What decides which samples a mixture draws: tokens and weights, in the order of the sources.
 std::string digest_of(const Mix& mix) {
   std::string text;
-  for (const MixSource& source : mix)
+  for (const Source& source : mix)
     text += fmt::format("{} {}\n", source.digest, to_toml(Value(source.weight)));
   return stages::to_hex(stages::xxh64(text));
 }
 
-void prepare_mix(Manifest& m, const stages::EncodeOptions& options, Corpus& corpus) {
-  Mix mix = m.mix();
+/// Returns the digest of the text to train on.
+std::string prepare_training(Manifest& m, const stages::EncodeOptions& options, Corpus& corpus) {
+  Mix& mix = m->data.sources;
+  if (mix.empty())
+    return prepare_source(m, text_of(m.key_of(m->text.files), m->text), m->text, 1, m->data.digest,
+                          options, corpus);
   double weights = 0;
-  for (const MixSource& source : mix) weights += source.weight;
-  for (MixSource& source : mix) {
-    source.tokens = prepare(m, trained(source), options, corpus);
-    source.digest =
-        add_source(m, trained(source), source.tokens,
-                   {.name = source.name, .share = source.weight / weights}, source.digest, corpus);
-  }
-  m.resolve("data.digest", digest_of(mix));
-  m.resolve("data.mix", std::move(mix));
+  for (const Source& source : mix) weights += source.weight;
+  for (Source& source : mix)
+    source.digest = prepare_source(m, text_of(m.key_of(mix), source), source,
+                                   source.weight / weights, source.digest, options, corpus);
+  return digest_of(mix);
 }
 
 /// Tokenizes a set, and says what it holds.
-EvalSet prepared(const Manifest& m, const Text& text, EvalSet set,
+void prepare_set(const Manifest& m, const Key& key, EvalSet& set,
                  const stages::EncodeOptions& options, Corpus& corpus) {
+  const Text text = text_of(key, set);
   set.tokens = prepare(m, text, options, corpus);
   const auto tokens = stages::TokenFile::open(set.tokens);
   set.samples = count_samples(m, text, *tokens);
-  if (set.digest.empty()) set.digest = stages::scan_tokens(*tokens, m.integer("model.vocab_size"));
-  return set;
+  if (set.digest.empty()) set.digest = stages::scan_tokens(*tokens, m->model.vocab_size);
 }
 
 void prepare_evaluations(Manifest& m, const stages::EncodeOptions& options, Corpus& corpus) {
-  EvalSets sets = m.eval_sets();
-  for (EvalSet& set : sets) set = prepared(m, evaluated(set), set, options, corpus);
-  m.resolve("eval.set", sets);
-  if (m.texts("eval.files").empty()) return;
-  const EvalSet only = prepared(m, evaluated(m), {}, options, corpus);
-  m.resolve("eval.tokens", only.tokens);
-  m.resolve("eval.digest", only.digest);
-  m.resolve("eval.samples", only.samples);
+  for (EvalSet& set : m->eval.sets) prepare_set(m, m.key_of(m->eval.sets), set, options, corpus);
+  if (!m->eval_text.files.empty())
+    prepare_set(m, m.key_of(m->eval_text.files), m->eval_text, options, corpus);
 }
 
 /// The names of tokens that stand somewhere, as "<s> before"; empty for none.
@@ -282,7 +262,7 @@ std::string names_at(const stages::Tokenizer& tokenizer, const std::vector<std::
 
 /// What training and generation put around texts.
 std::string framing_of(const Manifest& m) {
-  if (std::ranges::any_of(m.texts("data.files"), stages::is_indexed_dataset))
+  if (std::ranges::any_of(m->text.files, stages::is_indexed_dataset))
     return "tokens are taken as the .bin has them";
   const auto tokenizer = open_tokenizer(m);
   const auto [before, after] = tokenizer->frame();
@@ -290,7 +270,7 @@ std::string framing_of(const Manifest& m) {
                     end = names_at(*tokenizer, after, " behind"),
                     both = begin + (begin.empty() || end.empty() ? "" : " and ") + end;
   if (both.empty()) return "nothing is put around a text";
-  return to_run_spec(m).batch.documents == stages::Documents::joined
+  return m->batch.documents == stages::Documents::joined
              ? fmt::format("nothing is put around joined texts; {} a prompt with its response",
                            both)
              : fmt::format("{} each text, or prompt with its response", both);
@@ -305,35 +285,22 @@ fs::path cache_home() {
 }  // namespace
 
 void check_corpus(Manifest& m) {
-  const auto checked = [&m](const Text& text, std::vector<std::string>& files) {
-    const Text whole = expanded(m, text);
-    files = whole.files;
-    return files.empty() ? "" : check_files(m, whole);
+  const auto checked = [&m](const auto& member, auto& row) {
+    const Key& key = m.key_of(member);
+    row.files = expanded(m, text_of(key, row));
+    return row.files.empty() ? "" : check_files(m, text_of(key, row));
   };
-  std::vector<std::string> files;
-  const std::string digest = checked(trained(m), files);
-  m.resolve("data.files", files);
-  if (!digest.empty()) m.resolve("data.digest", digest);
-  Mix mix = m.mix();
-  for (MixSource& source : mix) source.digest = checked(trained(source), source.files);
-  m.resolve("data.mix", std::move(mix));
-  checked(evaluated(m), files);
-  m.resolve("eval.files", files);
-  EvalSets sets = m.eval_sets();
-  for (EvalSet& set : sets) set.digest = checked(evaluated(set), set.files);
-  m.resolve("eval.set", std::move(sets));
+  const std::string digest = checked(m->text.files, m->text);
+  if (!digest.empty()) m->data.digest = digest;
+  for (Source& source : m->data.sources) source.digest = checked(m->data.sources, source);
+  checked(m->eval_text.files, m->eval_text);
+  for (EvalSet& set : m->eval.sets) set.digest = checked(m->eval.sets, set);
 }
 
 Corpus prepare_corpus(Manifest& m, const stages::EncodeOptions& options) {
   Corpus corpus{.sources = {}, .framing = framing_of(m), .holds = {}};
-  if (m.integer("eval.interval") > 0) prepare_evaluations(m, options, corpus);
-  if (!m.mix().empty()) {
-    prepare_mix(m, options, corpus);
-    return corpus;
-  }
-  const std::string path = prepare(m, trained(m), options, corpus);
-  m.resolve("data.digest", add_source(m, trained(m), path, {}, m.text("data.digest"), corpus));
-  m.resolve("data.tokens", path);
+  if (m->eval.interval > 0) prepare_evaluations(m, options, corpus);
+  m->data.digest = prepare_training(m, options, corpus);
   return corpus;
 }
 

@@ -100,9 +100,9 @@ std::string dead_steps_warning(const actors::RunSpec& spec) {
 
 void check_cursor(const Manifest& m, const stages::CheckpointInfo& info) {
   const Differences found = differences(m, info);
-  if (found.cursor.empty() || m.flag("checkpoint.other_data")) return;
+  if (found.cursor.empty() || m->other_data) return;
   m.fail(
-      "checkpoint.resume",
+      m->checkpoint.resume,
       fmt::format("the checkpoint of step {} counts its samples, {} so far, in other data: {}. Go "
                   "on with its data; or start a new run from its weights, with "
                   "checkpoint.weights_only = true; or go on counting in the new data, with "
@@ -112,10 +112,10 @@ void check_cursor(const Manifest& m, const stages::CheckpointInfo& info) {
 }
 
 void check_released(const Manifest& m, const stages::CheckpointInfo& info) {
-  const auto released = compare_frozen(to_run_spec(m).model, info.model).released;
+  const auto released = compare_frozen(m->model, info.model).released;
   if (released.empty()) return;
   m.fail(
-      "checkpoint.resume",
+      m->checkpoint.resume,
       fmt::format("{} {} frozen up to step {}, so the checkpoint has no moments of {}. Freeze {} "
                   "by an optimizer.group as before, or start from the weights alone with "
                   "checkpoint.weights_only = true",

@@ -15,29 +15,28 @@
 namespace troupe::launch {
 namespace {
 
-constexpr const char* kResume = "checkpoint.resume";
-
 void check_steps_left(const Manifest& m, const stages::CheckpointInfo& info) {
-  const std::int64_t max_steps = m.integer("run.max_steps");
+  const std::int64_t max_steps = m->max_steps;
   if (info.step >= max_steps)
     m.fail(
-        "run.max_steps",
+        m->max_steps,
         fmt::format(
             "run.max_steps = {} counts from the first start, and checkpoint.resume is of step {}; "
             "at least {}",
-            max_steps, info.step, info.step + 1));
+            m->max_steps, info.step, info.step + 1));
 }
 
-/// Calls `body` and gives its errors the place in the manifest that names the checkpoint.
+/// Calls `body` and gives its errors the place of the member that names the checkpoint.
 template <typename Body>
-auto about(const char* key, const Manifest& m, const Body& body) try {
+auto about(const std::string& member, const Manifest& m, const Body& body) try {
   return body();
 } catch (const Error& error) {
-  m.fail(key, error.what(), error.kind());
+  m.fail(member, error.what(), error.kind());
 }
 
-void check_model(const char* key, const Manifest& m, const stages::CheckpointReader& checkpoint) {
-  about(key, m, [&] { checkpoint.check_model(to_run_spec(m).model); });
+void check_model(const std::string& member, const Manifest& m,
+                 const stages::CheckpointReader& checkpoint) {
+  about(member, m, [&] { checkpoint.check_model(m->model); });
 }
 
 Manifest complete(Manifest manifest, const Machine& machine, Purpose purpose = Purpose::launch) {
@@ -58,40 +57,27 @@ Manifest manifest_of_model(const std::filesystem::path& model,
                            const std::vector<std::string>& files,
                            const std::vector<std::string>& overrides, const Machine& machine) {
   const auto whole = (std::filesystem::absolute(model) / "").lexically_normal().parent_path();
-  struct Option {
-    const char* key;
-    Value value;
-    std::string given;  ///< what errors name
+  const std::string name = whole.filename().string(), from = "--from " + model.string();
+  Manifest manifest = Manifest::parse("", name, overrides);
+  const auto set = [&](const auto& member, Value value, const std::string& option) {
+    if (!manifest.given(member))
+      manifest.override_with(manifest.key_of(member), std::move(value), option);
   };
-  const std::string from = "--from " + model.string();
-  const std::vector<Option> options{
-      {"run.name", whole.filename().string(), from},
-      {kModelFrom, whole.string(), from},
-      {"data.files", files, fmt::format("--data {}", fmt::join(files, " "))}};
-  std::vector<std::string> all;
-  for (const Option& option : options)
-    all.push_back(fmt::format("{}={}", option.key, to_toml(option.value)));
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  Manifest manifest = Manifest::parse("", whole.filename().string(), all);
-  const auto is_overridden = [&](const std::string& key) {
-    return std::ranges::any_of(
-        overrides, [&](const std::string& text) { return text.starts_with(key + "="); });
-  };
-  for (const Option& option : options)
-    if (!is_overridden(option.key)) manifest.set_place(option.key, option.given);
+  set(manifest->name, name, from);
+  set(manifest->model_from, whole.string(), from);
+  set(manifest->text.files, files, fmt::format("--data {}", fmt::join(files, " ")));
   return complete(std::move(manifest), machine);
 }
 
 std::optional<stages::CheckpointInfo> check_start(const Manifest& m,
                                                   const stages::Progress& progress) {
-  const bool is_new = m.text(kResume).empty();
-  const char* key = is_new ? kModelFrom : kResume;
-  if (m.text(key).empty()) return std::nullopt;
-  const auto checkpoint =
-      about(key, m, [&] { return stages::CheckpointReader::open(m.text(key)); });
-  about(key, m, [&] { checkpoint->verify(progress); });
-  if (is_new || m.flag("checkpoint.weights_only")) {
-    check_model(key, m, *checkpoint);
+  const bool is_new = m->checkpoint.resume.empty();
+  const std::string& path = is_new ? m->model_from : m->checkpoint.resume;
+  if (path.empty()) return std::nullopt;
+  const auto checkpoint = about(path, m, [&] { return stages::CheckpointReader::open(path); });
+  about(path, m, [&] { checkpoint->verify(progress); });
+  if (is_new || m->checkpoint.weights_only) {
+    check_model(path, m, *checkpoint);
     return std::nullopt;
   }
   check_fits(m, *checkpoint);
@@ -99,7 +85,7 @@ std::optional<stages::CheckpointInfo> check_start(const Manifest& m,
 }
 
 void check_fits(const Manifest& m, const stages::CheckpointReader& checkpoint) {
-  check_model(kResume, m, checkpoint);
+  check_model(m->checkpoint.resume, m, checkpoint);
   check_cursor(m, checkpoint.info());
   check_released(m, checkpoint.info());
   check_steps_left(m, checkpoint.info());

@@ -50,37 +50,36 @@ bool keeps_one_copy(const std::string& kind) {
 }
 
 /// Whether steps may compute other numbers with the one value than with the other.
-bool matters(const std::string& key, const Value& was, const Value& is) {
+bool matters(const std::string& name, const Value& was, const Value& is) {
   if (was == is) return false;
-  if (key == "schedule.kind")
+  if (name == "schedule.kind")
     return !keeps_one_copy(std::get<std::string>(was)) ||
            !keeps_one_copy(std::get<std::string>(is));
   // Not known before the text is tokenized.
-  return key != "data.digest" || !(was == Value(std::string()) || is == Value(std::string()));
+  return name != "data.digest" || !(was == Value(std::string()) || is == Value(std::string()));
 }
 
 /// A value without what launch writes into it.
 Value as_given(Value value) {
   if (auto* mix = std::get_if<Mix>(&value))
-    for (MixSource& source : *mix) source.tokens = "";
+    for (Source& source : *mix) source.tokens = "";
   return value;
 }
 
 }  // namespace
 
 void note_changes(Manifest& after, const Manifest& before, std::int64_t from_step) {
-  std::vector<std::string> lines = before.texts("run.changed");
+  after->changed = before->changed;
   for (const Key& key : manifest_keys()) {
-    const std::string name = fmt::format("{}.{}", key.table, key.name);
+    const std::string name = key.full_name();
     if (std::ranges::count(kTablesWithoutEffect, key.table) > 0 ||
-        std::ranges::count(kWithoutEffect, name) > 0 || !before.has(name) || !after.has(name))
+        std::ranges::count(kWithoutEffect, name) > 0 || !before.has(key) || !after.has(key))
       continue;
-    const Value was = as_given(before.value(name)), is = as_given(after.value(name));
+    const Value was = as_given(before.value(key)), is = as_given(after.value(key));
     if (matters(name, was, is))
-      lines.push_back(fmt::format("from step {} on: {} = {}, was {}", from_step, name, to_toml(is),
-                                  to_toml(was)));
+      after->changed.push_back(fmt::format("from step {} on: {} = {}, was {}", from_step, name,
+                                           to_toml(is), to_toml(was)));
   }
-  after.resolve("run.changed", lines);
 }
 
 const Manifest& ReshapedManifest::take(Manifest changed, std::int64_t from_step, bool ordered) {
@@ -88,7 +87,7 @@ const Manifest& ReshapedManifest::take(Manifest changed, std::int64_t from_step,
   if (ordered)
     kept_ = changed;
   else
-    kept_.resolve("run.changed", changed.texts("run.changed"));
+    kept_->changed = changed->changed;
   now_ = std::move(changed);
   return kept_;
 }

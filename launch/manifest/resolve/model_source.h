@@ -4,11 +4,19 @@
 
 namespace troupe::launch {
 
-/// The key that names the model to start from.
-inline constexpr const char* kModelFrom = "model.from";
+/// A key of [model] that one kind alone reads, and what to do in a model of the other kind.
+struct KindKey {
+  std::string_view name;
+  stages::ModelKind kind;
+  const char* otherwise;
+};
+/// None for a key that all kinds read, or that the type of a rotary embedding decides about.
+const KindKey* find_kind_key(std::string_view name);
+/// Whether a rotary embedding of this type reads a key, as rope_factor.
+bool reads_key(tensor::RotaryType type, std::string_view name);
 
 /// Gives the keys of [model] that the manifest leaves out, and data.tokenizer, the values of the
-/// model in kModelFrom, if that is set. Throws Error{manifest} for a key whose value contradicts
+/// model in model.from, if that is set. Throws Error{manifest} for a key whose value contradicts
 /// that model, with both, and Error{data} if the directory is no model.
 void resolve_source(Manifest& manifest);
 

@@ -5,7 +5,6 @@
 
 #include "actors/topology/layer_split.h"
 #include "launch/manifest/resolve/resolve.h"
-#include "launch/manifest/resolve/run_spec.h"
 
 namespace troupe::launch {
 namespace {
@@ -26,19 +25,19 @@ std::string layout_text(const actors::RunSpec& spec, const actors::ClusterShape&
 }  // namespace
 
 Manifest with_shape(Manifest manifest, const actors::ClusterShape& shape, const Machine& machine) {
-  manifest.resolve("mesh.pp", std::int64_t{shape.mesh.pp});
-  manifest.resolve("mesh.dp", std::int64_t{shape.mesh.dp});
-  manifest.resolve("mesh.tp", std::int64_t{shape.mesh.tp});
-  manifest.resolve("mesh.layout", layout_text(to_run_spec(manifest), shape));
-  manifest.resolve("schedule.kind", shape.schedule.kind);
-  manifest.resolve("schedule.csv", shape.schedule.csv);
-  manifest.resolve("schedule.costs", shape.schedule.costs);
+  const auto& [kind, chunks, csv, costs] = shape.schedule;
+  manifest->mesh.pp = shape.mesh.pp;
+  manifest->mesh.dp = shape.mesh.dp;
+  manifest->mesh.tp = shape.mesh.tp;
+  manifest->layout = layout_text(*manifest, shape);
+  manifest->schedule.kind = kind;
+  manifest->schedule.csv = csv;
+  manifest->schedule.costs = costs;
   resolve_shape(manifest, machine);
   // A change of shape may keep a number of chunks that is not the schedule's default.
-  const std::int64_t chunks = shape.schedule.chunks;
-  if (manifest.integer("schedule.chunks") != chunks) {
-    manifest.given("schedule.chunks") ? manifest.resolve("schedule.chunks", chunks)
-                                      : manifest.settle("schedule.chunks", chunks);
+  if (int& own = manifest->schedule.chunks; own != chunks) {
+    manifest.given(own) ? manifest.resolve(own, chunks)
+                        : manifest.settle(manifest.key_of(own), std::int64_t{chunks});
   }
   return manifest;
 }

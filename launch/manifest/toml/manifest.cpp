@@ -1,7 +1,9 @@
 #include "launch/manifest/toml/manifest.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <fstream>
 #include <iterator>
 
@@ -11,10 +13,6 @@
 
 namespace troupe::launch {
 namespace {
-
-std::string dotted(const Key& key) {
-  return fmt::format("{}.{}", key.table, key.name);
-}
 
 /// A TOML basic string, or a multi-line one if the text has line breaks. JSON's escapes are valid
 /// in TOML.
@@ -44,82 +42,42 @@ std::string digits(double number) {
   return text;
 }
 
-template <typename T, typename F>
-std::string listed(const std::vector<T>& items, const F& print) {
-  std::string out;
-  for (const T& item : items) out += (out.empty() ? "" : ", ") + print(item);
-  return "[" + out + "]";
-}
-
-/// A source as an inline table.
-std::string source_text(const MixSource& source) {
-  std::string out = fmt::format("{{ name = {}, files = {}, weight = {}", quoted(source.name),
-                                listed(source.files, quoted), digits(source.weight));
-  if (!source.tokens.empty()) out += fmt::format(", tokens = {}", quoted(source.tokens));
-  if (!source.digest.empty()) out += fmt::format(", digest = {}", quoted(source.digest));
-  return out + " }";
-}
-
-/// A set as an inline table.
-std::string set_text(const EvalSet& set) {
-  std::string out =
-      fmt::format("{{ name = {}, files = {}", quoted(set.name), listed(set.files, quoted));
-  if (!set.tokens.empty()) out += fmt::format(", tokens = {}", quoted(set.tokens));
-  if (!set.digest.empty()) out += fmt::format(", digest = {}", quoted(set.digest));
-  if (set.samples > 0) out += fmt::format(", samples = {}", set.samples);
-  return out + " }";
-}
-
-/// A group as an inline table, without what is the default.
-std::string group_text(const stages::ParameterGroup& group) {
-  std::string out = fmt::format("{{ match = {}", quoted(group.match));
-  const auto& [lr_scale, weight_decay, frozen] = group.update;
-  if (lr_scale != 1) out += fmt::format(", lr_scale = {}", digits(lr_scale));
-  if (weight_decay) out += fmt::format(", weight_decay = {}", digits(*weight_decay));
-  if (frozen) out += ", frozen = true";
-  return out + " }";
+/// A table of a list as an inline table, without what has its default.
+template <typename Row>
+std::string row_text(const Row& row) {
+  const Row fallback;
+  std::vector<std::string> fields;
+  for (const Key& key : row_keys<Row>())
+    if (const Value value = key.get(&row); key.fallback.empty() || value != key.get(&fallback))
+      fields.push_back(fmt::format("{} = {}", key.name, to_toml(value)));
+  return fmt::format("{{ {} }}", fmt::join(fields, ", "));
 }
 
 struct Printer {
+  bool by_line = false;  ///< a list gets a line for each item
+
   std::string operator()(bool flag) const { return flag ? "true" : "false"; }
   std::string operator()(std::int64_t integer) const { return fmt::format("{}", integer); }
   std::string operator()(double number) const { return digits(number); }
   std::string operator()(const std::string& text) const { return quoted(text); }
-  std::string operator()(const std::vector<std::string>& texts) const {
-    return listed(texts, quoted);
+  std::string operator()(const stages::ParameterGroup& row) const { return row_text(row); }
+  std::string operator()(const Source& row) const { return row_text(row); }
+  std::string operator()(const EvalSet& row) const { return row_text(row); }
+  std::string operator()(const auto& list) const {
+    std::vector<std::string> items;
+    for (const auto& item : list) items.push_back((*this)(item));
+    return by_line ? fmt::format("[\n  {},\n]", fmt::join(items, ",\n  "))
+                   : fmt::format("[{}]", fmt::join(items, ", "));
   }
-  std::string operator()(const std::vector<double>& numbers) const {
-    return listed(numbers, digits);
-  }
-  std::string operator()(const Mix& mix) const { return listed(mix, source_text); }
-  std::string operator()(const EvalSets& sets) const { return listed(sets, set_text); }
-  std::string operator()(const Groups& groups) const { return listed(groups, group_text); }
 };
-
-/// The items of a list as TOML; none of what is no list, or one of numbers, which is short.
-std::vector<std::string> items_of(const Value& value) {
-  std::vector<std::string> items;
-  if (const auto* texts = std::get_if<std::vector<std::string>>(&value))
-    for (const std::string& text : *texts) items.push_back(quoted(text));
-  if (const auto* mix = std::get_if<Mix>(&value))
-    for (const MixSource& source : *mix) items.push_back(source_text(source));
-  if (const auto* sets = std::get_if<EvalSets>(&value))
-    for (const EvalSet& set : *sets) items.push_back(set_text(set));
-  if (const auto* groups = std::get_if<Groups>(&value))
-    for (const stages::ParameterGroup& group : *groups) items.push_back(group_text(group));
-  return items;
-}
 
 /// The line "name = value" with its line break. A list that would be too long for a screen gets one
 /// line for each item.
 std::string setting_line(std::string_view name, const Value& value) {
   constexpr std::size_t kMostColumns = 100;
   const std::string line = fmt::format("{} = {}\n", name, to_toml(value));
-  const auto items = items_of(value);
-  if (items.empty() || line.size() <= kMostColumns + 1) return line;
-  std::string lines;
-  for (const std::string& item : items) lines += fmt::format("  {},\n", item);
-  return fmt::format("{} = [\n{}]\n", name, lines);
+  if (line.size() <= kMostColumns + 1) return line;
+  return fmt::format("{} = {}\n", name, std::visit(Printer{.by_line = true}, value));
 }
 
 }  // namespace
@@ -159,79 +117,72 @@ Manifest Manifest::read(const std::filesystem::path& path, std::span<const std::
   return manifest;
 }
 
-const Manifest::Setting& Manifest::setting(std::string_view key) const {
-  const auto found = settings_.find(key);
-  TROUPE_ASSERT(found != settings_.end());
-  return found->second;
+const Key& Manifest::key_at(const void* member) const {
+  const auto found = std::ranges::find(
+      manifest_keys(), member, [&](const Key& key) { return key.member.address(&settings_); });
+  TROUPE_ASSERT(found != manifest_keys().end());
+  return *found;
 }
 
-void Manifest::resolve(std::string_view key, Value value) {
-  const auto found = settings_.find(key);
-  TROUPE_ASSERT(found != settings_.end());
-  found->second.value = std::move(value);
-  found->second.present = true;
-  list_derived();
+const Manifest::State& Manifest::state(const Key& key) const {
+  return states_[static_cast<std::size_t>(&key - manifest_keys().data())];
 }
 
-void Manifest::settle(std::string_view key, Value value) {
-  const auto found = settings_.find(key);
-  TROUPE_ASSERT(found != settings_.end());
-  found->second = {
-      .value = std::move(value), .present = true, .origin = Origin::file, .place = name_};
-  list_derived();
+bool Manifest::is_default(const Key& key) const {
+  return launch::to_toml(value(key)) == key.fallback;
 }
 
-void Manifest::set_place(std::string_view key, std::string place) {
-  const auto found = settings_.find(key);
-  TROUPE_ASSERT(found != settings_.end());
-  found->second.place = std::move(place);
+void Manifest::settle(const Key& key, Value value) {
+  key.set(&settings_, std::move(value));
+  state(key) = {.origin = Origin::file, .place = name_};
+  set_present(key);
 }
 
-void Manifest::list_derived() {
-  std::vector<std::string> derived;
+void Manifest::override_with(const Key& key, Value value, std::string option) {
+  key.set(&settings_, std::move(value));
+  state(key) = {.present = true, .origin = Origin::override_, .place = std::move(option)};
+}
+
+void Manifest::set_present(const Key& present) {
+  state(present).present = true;
+  settings_.derived.clear();
   for (const Key& key : manifest_keys())
-    if (key.fallback.empty() && has(dotted(key)) && !given(dotted(key)))
-      derived.push_back(dotted(key));
-  settings_.find("run.derived")->second.value = derived;
+    if (key.fallback.empty() && has(key) && !given(key))
+      settings_.derived.push_back(key.full_name());
 }
 
 std::vector<Manifest::Rederived> Manifest::rederived() const {
   std::vector<Rederived> changed;
   for (const Key& key : manifest_keys()) {
-    const Setting& found = setting(dotted(key));
-    if (key.kind != Kind::text && found.written && found.present && found.value != *found.written)
-      changed.push_back({.key = dotted(key), .was = *found.written, .is = found.value});
+    const auto& [present, origin, place, written] = state(key);
+    if (key.kind() != Kind::text && written && present && value(key) != *written)
+      changed.push_back({.key = key.full_name(), .was = *written, .is = value(key)});
   }
   return changed;
 }
 
-std::string Manifest::where(std::string_view key) const {
-  const Setting& found = setting(key);
-  return found.origin == Origin::fallback ? name_ : found.place;
+std::string Manifest::place_of(const Key& key) const {
+  return state(key).origin == Origin::fallback ? name_ : state(key).place;
 }
 
-void Manifest::fail(std::string_view key, const std::string& message, ErrorKind kind) const {
-  throw Error(kind, fmt::format("{}: {}", where(key), message));
-}
-
-std::filesystem::path Manifest::with_home(std::string_view key, const std::string& path) const {
+std::filesystem::path Manifest::with_home(const Key& key, const std::string& path) const {
   if (!path.starts_with('~')) return path;
   const std::size_t end = path.find('/');
   if (end != std::string::npos ? end != 1 : path.size() != 1)
     fail(key,
          fmt::format("{} = {}: only ~ and ~/ stand for a home directory; write the whole path, "
                      "or ./{} for that name itself",
-                     key, quoted(path), path));
+                     key.full_name(), quoted(path), path));
   const auto home = home_directory();
   if (!home)
-    fail(key, fmt::format("{} = {}: the home directory for ~ is not known; set HOME", key,
-                          quoted(path)));
+    fail(key, fmt::format("{} = {}: the home directory for ~ is not known; set HOME",
+                          key.full_name(), quoted(path)));
   return end == std::string::npos ? *home : *home / path.substr(end + 1);
 }
 
-std::string Manifest::absolute(std::string_view key, const std::string& path) const {
+std::string Manifest::absolute(const Key& key, const std::string& path) const {
   const std::filesystem::path whole = with_home(key, path);
-  const bool in_file = setting(key).origin == Origin::file;
+  const bool in_file = state(key).origin == Origin::file;
   return std::filesystem::absolute(in_file ? directory_ / whole : whole)
       .lexically_normal()
       .string();
@@ -241,11 +192,10 @@ std::string Manifest::to_toml(Keys keys) const {
   std::string out;
   std::string_view table;
   for (const Key& key : manifest_keys()) {
-    if (keys == Keys::given && !given(dotted(key))) continue;
+    if (keys == Keys::given && !given(key)) continue;
     if (key.table != table) out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", key.table);
     table = key.table;
-    const Setting& found = setting(dotted(key));
-    if (found.present) out += setting_line(key.name, found.value);
+    if (has(key)) out += setting_line(key.name, value(key));
   }
   return out;
 }

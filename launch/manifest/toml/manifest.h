@@ -1,14 +1,15 @@
 #pragma once
 
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "launch/manifest/keys/defaults.h"
+#include "launch/manifest/keys/key.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -16,9 +17,9 @@ namespace troupe::launch {
 /// The name of the resolved manifest in a run directory.
 inline constexpr const char* kManifestFile = "manifest.toml";
 
-/// The settings of a run: every key of the manifest with its value and the place where it was set.
-/// Keys are written "table.key". It is a broken invariant to ask for a key that is not in
-/// manifest_keys() or for a type other than the key's kind.
+/// The settings of a run: what every key of the manifest sets, and the place where it was set. A
+/// key is given as itself or as the member of *this that it sets, as in given(manifest->mesh.pp);
+/// any other object is a broken invariant.
 class Manifest {
  public:
   /// Parses TOML. `name` stands for the file in messages. Each override is "table.key=value", whose
@@ -30,39 +31,47 @@ class Manifest {
   /// Parses a file. Relative input paths are resolved against the file's directory.
   static Manifest read(const std::filesystem::path& path, std::span<const std::string> overrides);
 
-  bool flag(std::string_view key) const { return get<bool>(key); }
-  std::int64_t integer(std::string_view key) const { return get<std::int64_t>(key); }
-  double number(std::string_view key) const { return get<double>(key); }
-  const std::string& text(std::string_view key) const { return get<std::string>(key); }
-  const std::vector<std::string>& texts(std::string_view key) const {
-    return get<std::vector<std::string>>(key);
+  const Settings& operator*() const { return settings_; }
+  const Settings* operator->() const { return &settings_; }
+  /// A member that is set so belongs to a key with a default; resolve() is for all others.
+  Settings* operator->() { return &settings_; }
+
+  /// The key that sets this member.
+  template <typename T>
+  const Key& key_of(const T& member) const {
+    return key_at(&member);
   }
-  const std::vector<double>& pair(std::string_view key) const {
-    return get<std::vector<double>>(key);
-  }
-  const Mix& mix() const { return get<Mix>("data.mix"); }
-  const EvalSets& eval_sets() const { return get<EvalSets>("eval.set"); }
-  const Groups& groups() const { return get<Groups>("optimizer.group"); }
-  const Value& value(std::string_view key) const { return setting(key).value; }
+  const Key& key_of(const Key& key) const { return key; }
+  Value value(const Key& key) const { return key.get(&settings_); }
+  /// The value of a text or a choice, as the manifest has it.
+  std::string text(const auto& key) const { return std::get<std::string>(value(key_of(key))); }
+  /// Whether the key has its default.
+  bool is_default(const Key& key) const;
 
   /// Whether the user set the key, in the file or by an override; false for a key that run.derived
   /// names.
-  bool given(std::string_view key) const {
-    const Origin origin = setting(key).origin;
+  bool given(const auto& key) const {
+    const Origin origin = state(key_of(key)).origin;
     return origin == Origin::file || origin == Origin::override_;
   }
   /// Whether the key has a value; false for a key that has yet to be derived from others.
-  bool has(std::string_view key) const { return setting(key).present; }
+  bool has(const auto& key) const { return state(key_of(key)).present; }
   /// Gives a key its resolved value. The recorded place where it was set does not change.
-  void resolve(std::string_view key, Value value);
-  /// Gives a key that the user did not set its resolved value.
-  void derive(std::string_view key, Value value) {
-    if (!given(key)) resolve(key, std::move(value));
+  template <typename T>
+  void resolve(T& member, std::type_identity_t<T> value) {
+    member = std::move(value);
+    set_present(key_at(&member));
   }
-  /// Says where a key was set that an option of the command line stands for: "--from Llama".
-  void set_place(std::string_view key, std::string place);
+  /// Gives a key that the user did not set its resolved value.
+  template <typename T>
+  void derive(T& member, std::type_identity_t<T> value) {
+    if (!given(member)) resolve(member, std::move(value));
+  }
   /// Gives a key a value that is no longer derived from others: from now on it counts as given.
-  void settle(std::string_view key, Value value);
+  void settle(const Key& key, Value value);
+  /// Sets a key as an override does, for an option of the command line that is its place: "--from
+  /// Llama".
+  void override_with(const Key& key, Value value, std::string option);
 
   /// A derived key whose value now differs from the one in the file.
   struct Rederived {
@@ -75,16 +84,18 @@ class Manifest {
 
   /// Where a key was set: "file:line:column", "--set table.key=value", or only the file's name for
   /// a default.
-  std::string where(std::string_view key) const;
+  std::string where(const auto& key) const { return place_of(key_of(key)); }
   /// Throws Error{kind} with where(key) before the message.
-  [[noreturn]] void fail(std::string_view key, const std::string& message,
-                         ErrorKind kind = ErrorKind::manifest) const;
+  [[noreturn]] void fail(const auto& key, const std::string& message,
+                         ErrorKind kind = ErrorKind::manifest) const {
+    throw Error(kind, where(key) + ": " + message);
+  }
   /// A path that the key holds, with a leading ~ replaced by the home directory. Throws
   /// Error{manifest} for ~name, which is not supported.
-  std::filesystem::path with_home(std::string_view key, const std::string& path) const;
+  std::filesystem::path with_home(const Key& key, const std::string& path) const;
   /// with_home() as an absolute path: relative to the manifest's directory, or to the current
   /// directory if an override set the key.
-  std::string absolute(std::string_view key, const std::string& path) const;
+  std::string absolute(const Key& key, const std::string& path) const;
 
   const std::string& name() const { return name_; }
   /// Which keys to print: all, or only those that the user set.
@@ -96,28 +107,25 @@ class Manifest {
 
  private:
   enum class Origin { fallback, derived, file, override_ };
-  struct Setting {
-    Value value;
+  struct State {
     bool present = false;
     Origin origin = Origin::fallback;
-    std::string place;             ///< what where() returns
-    std::optional<Value> written;  ///< value of a derived key in the file that was read
+    std::string place{};             ///< what where() returns
+    std::optional<Value> written{};  ///< value of a derived key in the file that was read
   };
   friend class ManifestParser;
 
-  const Setting& setting(std::string_view key) const;
-  /// Updates run.derived.
-  void list_derived();
-  template <typename T>
-  const T& get(std::string_view key) const {
-    const Setting& found = setting(key);
-    TROUPE_ASSERT(found.present && std::holds_alternative<T>(found.value));
-    return std::get<T>(found.value);
-  }
+  const Key& key_at(const void* member) const;
+  const State& state(const Key& key) const;
+  State& state(const Key& key) { return const_cast<State&>(std::as_const(*this).state(key)); }
+  std::string place_of(const Key& key) const;
+  /// Updates run.derived too.
+  void set_present(const Key& key);
 
   std::string name_;
   std::filesystem::path directory_ = ".";
-  std::map<std::string, Setting, std::less<>> settings_;
+  Settings settings_;
+  std::vector<State> states_ = std::vector<State>(manifest_keys().size());  ///< in their order
 };
 
 /// A value as TOML: strings quoted and escaped, numbers with all digits.

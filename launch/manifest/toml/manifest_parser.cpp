@@ -28,8 +28,7 @@ toml::table parse_value(const std::string& text, const std::string& place, const
 }
 
 std::string not_of_kind(const Key& key, const std::string& text) {
-  return fmt::format("{}.{} must be {}, not '{}'", key.table, key.name, name_of(key.kind),
-                     brief(text));
+  return fmt::format("{} must be {}, not '{}'", key.full_name(), name_of(key.kind()), brief(text));
 }
 
 /// The parser's message, replaced if it only guesses from the first letter what a word without
@@ -45,8 +44,8 @@ std::string described(const toml::parse_error& error) {
 
 /// Whether an override's text has no quotes, which shells remove.
 bool is_bare(const Key& key, const std::string& text) {
-  if (key.kind != Kind::text && key.kind != Kind::texts) return false;
-  const bool list = key.kind == Kind::texts && text.starts_with('[');
+  if (key.kind() != Kind::text && key.kind() != Kind::texts) return false;
+  const bool list = key.kind() == Kind::texts && text.starts_with('[');
   return !text.starts_with('"') && !text.starts_with('\'') && !list;
 }
 
@@ -61,12 +60,11 @@ std::string unknown_table(std::string_view table) {
 /// The nearest known key: first the one it was renamed to, then what another program's key is here,
 /// then the same name in another table, then what others call so, then by edit distance.
 std::string unknown_key(std::string_view table, std::string_view name) {
-  for (const RenamedKey& key : kRenamedKeys)
-    if (key.table == table && key.old_name == name)
-      return fmt::format("'{0}.{1}' is called '{0}.{2}' now", table, name, key.name);
-  for (const ForeignKey& key : foreign_keys())
-    if (key.table == table && key.name == name)
-      return fmt::format("'{}.{}' is a name of Megatron-LM; here {}", table, name, key.instead);
+  const std::string full = fmt::format("{}.{}", table, name);
+  if (const auto now = find_synonym(renamed_keys(), full); !now.empty())
+    return fmt::format("'{}' is called '{}' now", full, now);
+  if (const auto instead = find_synonym(megatron_keys(), full); !instead.empty())
+    return fmt::format("'{}' is a name of Megatron-LM; here {}", full, instead);
   std::vector<std::string_view> names;
   for (const Key& key : manifest_keys()) {
     if (key.name == name)
@@ -90,18 +88,14 @@ std::string unknown_top(std::string_view name, const toml::node& node) {
 
 void ManifestParser::set(const Key& key, Value value, Manifest::Origin origin,
                          const std::string& place) {
-  const std::string name = fmt::format("{}.{}", key.table, key.name);
-  manifest_.settings_[name] = {
-      .value = std::move(value), .present = true, .origin = origin, .place = place};
+  key.set(&manifest_.settings_, std::move(value));
+  manifest_.state(key) = {.present = true, .origin = origin, .place = place};
 }
 
 void ManifestParser::defaults() {
   for (const Key& key : manifest_keys()) {
-    const std::string name = fmt::format("{}.{}", key.table, key.name);
-    if (key.fallback.empty()) {
-      manifest_.settings_[name] = {};
-      continue;
-    }
+    if (key.fallback.empty()) continue;
+    const std::string name = key.full_name();
     const toml::table parsed =
         parse_value(std::string(key.fallback), name, [&] { return std::string(key.fallback); });
     const Value value =
@@ -142,19 +136,20 @@ void ManifestParser::read_table(std::string_view table, const toml::table& nodes
 void ManifestParser::mark_derived() {
   std::vector<std::string> names;
   for (const Key& key : manifest_keys())
-    if (key.fallback.empty()) names.push_back(fmt::format("{}.{}", key.table, key.name));
+    if (key.fallback.empty()) names.push_back(key.full_name());
   const std::vector<std::string_view> known(names.begin(), names.end());
-  const std::string list = "run.derived";
-  for (const std::string& name : std::vector(manifest_.texts(list))) {
+  for (const std::string& name : manifest_->derived)
     if (std::ranges::find(names, name) == names.end())
-      manifest_.fail(list,
-                     fmt::format("run.derived names '{}'; did you mean '{}'? Derived keys are "
-                                 "{}",
+      manifest_.fail(manifest_->derived,
+                     fmt::format("run.derived names '{}'; did you mean '{}'? Derived keys are {}",
                                  brief(name), nearest(name, known), quoted_list(known)));
-    Manifest::Setting& setting = manifest_.settings_[name];
-    if (setting.origin != Manifest::Origin::file) continue;
-    setting.origin = Manifest::Origin::derived;
-    setting.written = setting.value;
+  for (const Key& key : manifest_keys()) {
+    Manifest::State& state = manifest_.state(key);
+    if (state.origin != Manifest::Origin::file ||
+        std::ranges::count(manifest_->derived, key.full_name()) == 0)
+      continue;
+    state.origin = Manifest::Origin::derived;
+    state.written = manifest_.value(key);
   }
 }
 

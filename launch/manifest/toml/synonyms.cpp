@@ -113,6 +113,29 @@ constexpr std::array kNames{
     Synonyms{"tensorboard_dir enable_tensorboard", "monitor.tensorboard"},
 };
 
+constexpr std::array kRenamedKeys{Synonyms{"recovery.on_loss", "recovery.on_failure"}};
+
+constexpr std::array kMegatronKeys{
+    Synonyms{"data_parallel.average_in_collective data_parallel.gradient_reduce_div_fusion",
+             "nothing is averaged: each loss is divided by the number of tokens of the step "
+             "already"},
+    Synonyms{
+        "data_parallel.grad_reduce_in_fp32 data_parallel.reduce_scatter_with_fp32_accumulation",
+        "grad_reduce_dtype says what travels, and every sum is in float32"},
+    Synonyms{"data_parallel.num_distributed_optimizer_instances",
+             "the key is num_optimizer_instances"},
+    Synonyms{
+        "data_parallel.use_distributed_optimizer data_parallel.data_parallel_sharding_strategy",
+        "sharding says what the replicas divide"},
+    Synonyms{"data_parallel.check_for_nan_in_grad", "the key is check_for_nan"},
+    Synonyms{"data_parallel.check_for_large_grads",
+             "large_grad_norm is the norm from which a bucket is reported"},
+    Synonyms{"data_parallel.pad_buckets_for_high_nccl_busbw",
+             "buckets end with parameters, so that no layout depends on the number of replicas"},
+    Synonyms{"data_parallel.delay_wgrad_compute",
+             "a schedule.kind such as zb-h1 computes weight gradients later"},
+};
+
 constexpr std::array kWithoutKey{
     Synonyms{
         "epochs num_epochs n_epochs num_train_epochs train_epochs max_epochs",
@@ -200,6 +223,14 @@ std::span<const Synonyms> table_synonyms() {
 
 std::span<const Synonyms> key_synonyms() {
   return kNames;
+}
+
+std::span<const Synonyms> renamed_keys() {
+  return kRenamedKeys;
+}
+
+std::span<const Synonyms> megatron_keys() {
+  return kMegatronKeys;
 }
 
 std::span<const Synonyms> names_without_key() {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "launch/manifest/keys/defaults.h"
+#include "launch/manifest/keys/key.h"
 
 // What tables, keys and values are called in other trainers, for messages about unknown ones. Names
 // are compared without regard to case, '-' and '_'.
@@ -21,6 +21,11 @@ struct Synonyms {
 std::span<const Synonyms> table_synonyms();
 /// Names of keys, in whatever table they stand, or in the one that is named with them.
 std::span<const Synonyms> key_synonyms();
+/// Keys that have another name in manifests of earlier versions, each with its table.
+std::span<const Synonyms> renamed_keys();
+/// Keys of Megatron-LM, each with its table, that the manifest does not have, and what is there
+/// instead.
+std::span<const Synonyms> megatron_keys();
 /// Names of keys of which there is none here, with a sentence about what does the same.
 std::span<const Synonyms> names_without_key();
 /// Names of the keys of a list of tables, as "optimizer.group"; empty if there are none.

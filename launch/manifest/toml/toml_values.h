@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "launch/manifest/keys/defaults.h"
+#include "launch/manifest/keys/key.h"
 
 namespace troupe::launch {
 

@@ -16,27 +16,26 @@ BOOST_AUTO_TEST_SUITE(check_test)
 
 BOOST_AUTO_TEST_CASE(derived_values_follow_the_others) {
   const auto m = checked(kSmallManifest);
-  BOOST_TEST(m.integer("model.head_dim") == 16);
-  BOOST_TEST(m.integer("optimizer.decay_steps") == 0);
-  BOOST_TEST(m.integer("schedule.chunks") == 1);
-  BOOST_TEST(m.flag("cluster.pin"));
-  BOOST_TEST(m.flag("cluster.spin"));
+  BOOST_TEST(m->model.head_dim == 16);
+  BOOST_TEST(m->optimizer.decay_steps == 0);
+  BOOST_TEST(m->schedule.chunks == 1);
+  BOOST_TEST(m->cluster.pin.value());
+  BOOST_TEST(m->cluster.spin.value());
   const auto o = checked(kSmallManifest, {"mesh.pp=3", "mesh.dp=2", "optimizer.decay=cosine",
                                           "optimizer.warmup_steps=3", "cluster.threads=1"});
-  BOOST_TEST(o.integer("optimizer.decay_steps") == 9);
-  BOOST_TEST(o.flag("cluster.pin"));    // 6 threads on 8 cores
-  BOOST_TEST(!o.flag("cluster.spin"));  // but not 12
-  BOOST_TEST(!checked(kSmallManifest, {"cluster.threads=9"}).flag("cluster.pin"));
+  BOOST_TEST(o->optimizer.decay_steps == 9);
+  BOOST_TEST(o->cluster.pin.value());    // 6 threads on 8 cores
+  BOOST_TEST(!o->cluster.spin.value());  // but not 12
+  BOOST_TEST(!checked(kSmallManifest, {"cluster.threads=9"})->cluster.pin.value());
   BOOST_TEST(
-      checked(kSmallManifest, {"cluster.threads=9", "cluster.pin=true"}).flag("cluster.pin"));
-  BOOST_TEST(checked(kSmallManifest, {"optimizer.decay=wsd"}).integer("optimizer.decay_steps") ==
-             1);
-  BOOST_TEST(checked(kSmallManifest, {"schedule.kind=interleaved", "mesh.pp=2"})
-                 .integer("schedule.chunks") == 2);
+      checked(kSmallManifest, {"cluster.threads=9", "cluster.pin=true"})->cluster.pin.value());
+  BOOST_TEST(checked(kSmallManifest, {"optimizer.decay=wsd"})->optimizer.decay_steps == 1);
+  BOOST_TEST(checked(kSmallManifest, {"schedule.kind=interleaved", "mesh.pp=2"})->schedule.chunks ==
+             2);
   auto unnamed = launch::Manifest::parse("[data]\nfiles='x'\n", "dir/first.toml", {});
   launch::resolve(unnamed, kMachine);
-  BOOST_TEST(unnamed.text("run.name") == "first");
-  BOOST_TEST(unnamed.text("run.dir") == std::filesystem::current_path() / "runs/first");
+  BOOST_TEST(unnamed->name == "first");
+  BOOST_TEST(unnamed->dir == std::filesystem::current_path() / "runs/first");
 }
 
 BOOST_AUTO_TEST_CASE(recompute_has_modes_that_fit_the_model) {
@@ -69,9 +68,9 @@ BOOST_AUTO_TEST_CASE(recompute_has_modes_that_fit_the_model) {
 BOOST_AUTO_TEST_CASE(a_model_of_kind_gpt2_has_its_own_keys) {
   const std::string gpt2 = "model.kind=gpt2", heads = "model.num_key_value_heads=6";
   const auto m = checked(kSmallManifest, {gpt2, heads});
-  BOOST_TEST(m.integer("model.max_position_embeddings") == 64);
-  BOOST_TEST(m.flag("model.tie_word_embeddings"));
-  BOOST_TEST(!checked(kSmallManifest).flag("model.tie_word_embeddings"));
+  BOOST_TEST(m->model.max_position_embeddings == 64);
+  BOOST_TEST(m->model.tie_word_embeddings);
+  BOOST_TEST(!checked(kSmallManifest)->model.tie_word_embeddings);
   const auto model =
       launch::to_run_spec(checked(kSmallManifest, {gpt2, heads, "model.layer_norm_epsilon=0.001",
                                                    "model.max_position_embeddings=80",
@@ -168,10 +167,10 @@ BOOST_AUTO_TEST_CASE(paths_are_meant_from_where_they_are_written) {
                               "[checkpoint]\nresume = \"../old/step-3\"\n");
   auto m = launch::Manifest::read(file, std::vector<std::string>{"eval.files=c.txt"});
   launch::resolve(m, kMachine);
-  BOOST_TEST((m.texts("data.files") == std::vector<std::string>{dir / "a.txt", "/b.txt"}));
-  BOOST_TEST(m.text("data.tokenizer") == (dir / "t.model").string());
-  BOOST_TEST(m.text("checkpoint.resume") == (dir.path().parent_path() / "old/step-3").string());
-  BOOST_TEST(m.texts("eval.files").at(0) == (std::filesystem::current_path() / "c.txt").string());
+  BOOST_TEST((m->text.files == std::vector<std::string>{dir / "a.txt", "/b.txt"}));
+  BOOST_TEST(m->data.tokenizer == (dir / "t.model").string());
+  BOOST_TEST(m->checkpoint.resume == (dir.path().parent_path() / "old/step-3").string());
+  BOOST_TEST(m->eval_text.files.at(0) == (std::filesystem::current_path() / "c.txt").string());
 }
 
 BOOST_AUTO_TEST_CASE(an_impossible_mesh_is_refused_with_its_numbers) {
@@ -233,7 +232,7 @@ BOOST_AUTO_TEST_CASE(a_worker_reads_the_same_spec_from_the_resolved_text) {
       checked(kSmallManifest,
               {"run.seed=9223372036854775807", "model.dtype=bfloat16", "optimizer.decay=wsd",
                "optimizer.betas=[0.8, 0.123456789012345678]", "mesh.dp=2", "checkpoint.keep=7"});
-  m.resolve("data.tokens", std::string("/cache/tokens"));
+  m.resolve(m->text.tokens, std::string("/cache/tokens"));
   const auto spec = launch::parse_resolved(m.to_toml());
   BOOST_TEST(spec.name == "small");
   BOOST_TEST(spec.dir == "/runs/small");

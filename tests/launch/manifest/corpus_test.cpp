@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(globs_become_files_sorted_bytewise_in_the_order_given) {
   std::vector<std::string> expected;
   for (const char* name : {"z.md", "[x].txt", "B.txt", "a.txt", "b.txt"})
     expected.push_back(place.dir / name);
-  BOOST_TEST(m.texts("data.files") == expected, boost::test_tools::per_element());
+  BOOST_TEST(m->text.files == expected, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(text_that_cannot_be_used_is_named_with_its_place) {
@@ -104,15 +104,15 @@ BOOST_AUTO_TEST_CASE(tokens_are_made_once_and_named_in_the_manifest) {
   auto m = place.manifest("\"*.txt\"", "[eval]\nfiles = \"b.txt\"\ninterval = 5\n");
   launch::check_corpus(m);
   launch::prepare_corpus(m, {});
-  BOOST_TEST(stages::TokenFile::open(m.text("data.tokens"))->num_tokens() == 20);
-  BOOST_TEST(stages::TokenFile::open(m.text("eval.tokens"))->num_tokens() == 10);
-  BOOST_TEST(m.integer("eval.samples") == (10 - 1) / m.integer("batch.seq_len"));
-  BOOST_TEST(m.text("data.tokens").starts_with((place.dir / "cache/troupe").string()));
+  BOOST_TEST(stages::TokenFile::open(m->text.tokens)->num_tokens() == 20);
+  BOOST_TEST(stages::TokenFile::open(m->eval_text.tokens)->num_tokens() == 10);
+  BOOST_TEST(m->eval_text.samples == (10 - 1) / m->batch.seq_len);
+  BOOST_TEST(m->text.tokens.starts_with((place.dir / "cache/troupe").string()));
   auto again = place.manifest("\"*.txt\"", "[eval]\nfiles = \"b.txt\"\n");
   launch::check_corpus(again);
   launch::prepare_corpus(again, {});
-  BOOST_TEST(again.text("data.tokens") == m.text("data.tokens"));
-  BOOST_TEST(again.text("eval.tokens") == "");  // never evaluated
+  BOOST_TEST(again->text.tokens == m->text.tokens);
+  BOOST_TEST(again->eval_text.tokens == "");  // never evaluated
 }
 
 BOOST_AUTO_TEST_CASE(json_lines_are_their_texts) {
@@ -124,9 +124,9 @@ BOOST_AUTO_TEST_CASE(json_lines_are_their_texts) {
     auto m = place.manifest(i ? "\"a.txt\"" : "\"a.jsonl\"");
     launch::check_corpus(m);
     launch::prepare_corpus(m, {});
-    BOOST_TEST(stages::TokenFile::open(m.text("data.tokens"))->num_tokens() == 10);
-    digests[i] = m.text("data.digest");
-    tokens[i] = m.text("data.tokens");
+    BOOST_TEST(stages::TokenFile::open(m->text.tokens)->num_tokens() == 10);
+    digests[i] = m->data.digest;
+    tokens[i] = m->text.tokens;
   }
   BOOST_TEST(digests[0] == digests[1]);
   BOOST_TEST(tokens[0] != tokens[1]);
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(short_texts_are_counted_in_tokens_and_documents) {
   place.refused(ErrorKind::data, {"data.files holds 4 tokens"}, "\"words.txt\"", tokenizer);
   place.dir.write("one.jsonl", "{\"text\": \"a\"}\n{\"text\": \"\"}\n");
   auto m = place.manifest("\"one.jsonl\"");
-  m.resolve("batch.documents", std::string("packed"));
+  m->batch.documents = stages::Documents::packed;
   expect_error(ErrorKind::data, {"1 token in 2 documents", "'joined' joins them"},
                [&] { launch::check_corpus(m); });
 }
@@ -197,12 +197,12 @@ BOOST_AUTO_TEST_CASE(a_dataset_stands_alone) {
     auto m = place.manifest(name);
     launch::check_corpus(m);
     launch::prepare_corpus(m, {});
-    BOOST_TEST(stages::TokenFile::open(m.text("data.tokens"))->num_tokens() == 10);
+    BOOST_TEST(stages::TokenFile::open(m->text.tokens)->num_tokens() == 10);
   }
   auto idx = place.manifest("\"set.idx\"");
   launch::check_corpus(idx);
   launch::prepare_corpus(idx, {});
-  BOOST_TEST(stages::TokenFile::open(idx.text("data.tokens"))->num_tokens() == 10);
+  BOOST_TEST(stages::TokenFile::open(idx->text.tokens)->num_tokens() == 10);
   place.refused(ErrorKind::manifest, {".bin", "alone"}, "[\"set.bin\", \"a.txt\"]");
   place.dir.write("set.idx", "torn");
   place.refused(ErrorKind::data, {"set.idx"}, "\"set.bin\"");
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_loss_on_responses_takes_lines_that_have_some) {
                   '"' + std::string(file) + '"', responses);
   place.dir.write("prompts.jsonl", "{\"prompt\": \"abc\", \"response\": \"\"}\n");
   auto m = place.manifest("\"prompts.jsonl\"", responses);
-  m.resolve("batch.documents", std::string("packed"));
+  m->batch.documents = stages::Documents::packed;
   expect_error(ErrorKind::data, {"3 tokens in 1 document", "behind its prompt"},
                [&] { launch::check_corpus(m); });
 }
@@ -238,13 +238,13 @@ BOOST_AUTO_TEST_CASE(each_source_of_a_mixture_is_tokenized_by_itself) {
     return m;
   };
   const auto m = mixed("12");
-  BOOST_REQUIRE(m.mix().size() == 2u);
-  BOOST_TEST(m.mix()[1].files.size() == 2u);
-  BOOST_TEST(stages::TokenFile::open(m.mix()[0].tokens)->num_tokens() == 10);
-  BOOST_TEST(stages::TokenFile::open(m.mix()[1].tokens)->num_tokens() == 20);
-  BOOST_TEST(m.text("data.tokens") == "");
-  BOOST_TEST(m.text("data.digest") == mixed("12").text("data.digest"));
-  BOOST_TEST(m.text("data.digest") != mixed("21").text("data.digest"));
+  BOOST_REQUIRE(m->data.sources.size() == 2u);
+  BOOST_TEST(m->data.sources[1].files.size() == 2u);
+  BOOST_TEST(stages::TokenFile::open(m->data.sources[0].tokens)->num_tokens() == 10);
+  BOOST_TEST(stages::TokenFile::open(m->data.sources[1].tokens)->num_tokens() == 20);
+  BOOST_TEST(m->text.tokens == "");
+  BOOST_TEST(m->data.digest == mixed("12")->data.digest);
+  BOOST_TEST(m->data.digest != mixed("21")->data.digest);
 }
 
 BOOST_AUTO_TEST_CASE(a_source_that_cannot_be_used_is_named) {

@@ -1,9 +1,8 @@
-#include "launch/manifest/keys/data_parallel_keys.h"
-
 #include <boost/test/unit_test.hpp>
+#include <sstream>
 
-#include "launch/manifest/keys/defaults.h"
 #include "launch/manifest/resolve/run_spec.h"
+#include "launch/manifest/toml/synonyms.h"
 #include "tests/launch/manifest_text.h"
 
 // Tests how [data_parallel] becomes a DataParallelSpec, and what of it is refused.
@@ -85,9 +84,11 @@ BOOST_AUTO_TEST_CASE(gradients_and_weights_are_divided_as_the_manifest_says) {
 }
 
 BOOST_AUTO_TEST_CASE(keys_of_other_trainers_are_named) {
-  for (const launch::ForeignKey& key : launch::foreign_keys())
-    refused({std::string(key.table) + "." + std::string(key.name) + "=true"},
-            {std::string(key.name), "Megatron-LM", std::string(key.instead)});
+  for (const launch::Synonyms& row : launch::megatron_keys()) {
+    std::istringstream names{std::string(row.names)};
+    for (std::string name; names >> name;)
+      refused({name + "=true"}, {name, "Megatron-LM", std::string(row.here)});
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -26,7 +26,7 @@ stages::CheckpointInfo trained_info() {
 launch::Manifest going_on(const std::vector<std::string>& overrides = {},
                           const std::string& digest = "aa") {
   launch::Manifest m = checked(kSmallManifest, overrides);
-  m.resolve("data.digest", digest);
+  m.resolve(m->data.digest, digest);
   return m;
 }
 

@@ -32,9 +32,9 @@ BOOST_AUTO_TEST_CASE(sets_have_names_and_files) {
   const auto m = checked(kTwo, {"eval.interval=5"});
   const launch::EvalSets expected{{.name = "code", .files = {"/corpus/b*.txt", "/corpus/c.txt"}},
                                   {.name = "/corpus/text.jsonl", .files = {"/corpus/text.jsonl"}}};
-  BOOST_TEST((m.eval_sets() == expected));
+  BOOST_TEST((m->eval.sets == expected));
   const auto again = launch::Manifest::parse(m.to_toml(), "again", {});
-  BOOST_TEST((again.eval_sets() == expected));
+  BOOST_TEST((again->eval.sets == expected));
   BOOST_TEST(launch::to_run_spec(m).eval.sets.at(1).name == "/corpus/text.jsonl");
 }
 
@@ -42,9 +42,9 @@ BOOST_AUTO_TEST_CASE(what_launch_has_written_into_a_set_is_read_again) {
   auto m = checked(kTwo);
   const launch::EvalSets written{
       {.name = "a b", .files = {"/x"}, .tokens = "/t", .digest = "d", .samples = 7}};
-  m.resolve("eval.set", written);
+  m.resolve(m->eval.sets, written);
   const auto again = launch::Manifest::parse(m.to_toml(), "again", {});
-  BOOST_TEST((again.eval_sets() == written));
+  BOOST_TEST((again->eval.sets == written));
   BOOST_TEST(launch::to_run_spec(again).eval.sets.at(0).samples == 7);
 }
 

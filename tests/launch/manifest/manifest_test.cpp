@@ -41,25 +41,26 @@ BOOST_AUTO_TEST_CASE(a_renamed_key_is_refused_with_its_new_name) {
 BOOST_AUTO_TEST_CASE(every_default_is_a_value_of_its_kind) {
   const Manifest manifest = parsed("");
   for (const launch::Key& key : launch::manifest_keys()) {
-    const std::string name = std::string(key.table) + "." + std::string(key.name);
-    BOOST_TEST(manifest.has(name) == !key.fallback.empty(), name);
-    BOOST_TEST(!manifest.given(name), name);
+    const std::string name = key.full_name();
+    BOOST_TEST(manifest.has(key) == !key.fallback.empty(), name);
+    BOOST_TEST((key.fallback.empty() || manifest.is_default(key)), name);
+    BOOST_TEST(!manifest.given(key), name);
     BOOST_TEST(!key.meaning.empty(), name);
   }
-  BOOST_TEST(manifest.number("optimizer.eps") == 1e-8);
-  BOOST_TEST(manifest.pair("optimizer.betas").at(1) == 0.95);
+  BOOST_TEST(manifest->optimizer.eps == 1e-8);
+  BOOST_TEST(manifest->betas.at(1) == 0.95);
 }
 
 BOOST_AUTO_TEST_CASE(values_are_read_with_their_places) {
   const Manifest manifest = parsed(
       "[optimizer]\nlr = 1\nbetas = [0, 0.5]\n[data]\nfiles = 'a.txt'\n[model]\n"
       "tie_word_embeddings = true\n");
-  BOOST_TEST(manifest.number("optimizer.lr") == 1.0);
-  BOOST_TEST(manifest.pair("optimizer.betas").at(0) == 0.0);
-  BOOST_TEST((manifest.texts("data.files") == std::vector<std::string>{"a.txt"}));
-  BOOST_TEST(manifest.flag("model.tie_word_embeddings"));
-  BOOST_TEST(manifest.where("optimizer.lr") == "m.toml:2:6");
-  BOOST_TEST(manifest.where("batch.micro") == "m.toml");
+  BOOST_TEST(manifest->optimizer.lr == 1.0);
+  BOOST_TEST(manifest->betas.at(0) == 0.0);
+  BOOST_TEST((manifest->text.files == std::vector<std::string>{"a.txt"}));
+  BOOST_TEST(manifest->model.tie_word_embeddings);
+  BOOST_TEST(manifest.where(manifest->optimizer.lr) == "m.toml:2:6");
+  BOOST_TEST(manifest.where(manifest->batch.micro) == "m.toml");
 }
 
 BOOST_AUTO_TEST_CASE(unknown_names_are_refused_with_the_nearest_known_one) {
@@ -124,15 +125,15 @@ BOOST_AUTO_TEST_CASE(overrides_replace_what_the_file_says) {
       kSmallManifest, {"batch.micro=4", "run.name=other name", "data.files=b.txt",
                        "eval.files=[\"x\", \"y\"]", "run.dir=\"/tmp/x\"", "monitor.web=[::1]:0",
                        "optimizer.lr=1e-4", "data.shuffle=true", "batch.micro=8"});
-  BOOST_TEST(manifest.integer("batch.micro") == 8);
-  BOOST_TEST(manifest.text("run.name") == "other name");
-  BOOST_TEST((manifest.texts("data.files") == std::vector<std::string>{"b.txt"}));
-  BOOST_TEST((manifest.texts("eval.files") == std::vector<std::string>{"x", "y"}));
-  BOOST_TEST(manifest.text("run.dir") == "/tmp/x");
-  BOOST_TEST(manifest.text("monitor.web") == "[::1]:0");
-  BOOST_TEST(manifest.number("optimizer.lr") == 1e-4);
-  BOOST_TEST(manifest.flag("data.shuffle"));
-  BOOST_TEST(manifest.where("batch.micro") == "--set batch.micro=8");
+  BOOST_TEST(manifest->batch.micro == 8);
+  BOOST_TEST(manifest->name == "other name");
+  BOOST_TEST((manifest->text.files == std::vector<std::string>{"b.txt"}));
+  BOOST_TEST((manifest->eval_text.files == std::vector<std::string>{"x", "y"}));
+  BOOST_TEST(manifest->dir == "/tmp/x");
+  BOOST_TEST(manifest->monitor.web == "[::1]:0");
+  BOOST_TEST(manifest->optimizer.lr == 1e-4);
+  BOOST_TEST(manifest->data.shuffle);
+  BOOST_TEST(manifest.where(manifest->batch.micro) == "--set batch.micro=8");
 }
 
 BOOST_AUTO_TEST_CASE(wrong_overrides_are_named) {
@@ -157,9 +158,9 @@ BOOST_AUTO_TEST_CASE(a_resolved_manifest_reads_as_itself) {
   const std::string text = manifest.to_toml();
   const Manifest again = Manifest::parse(text, "again", {});
   for (const launch::Key& key : launch::manifest_keys()) {
-    const std::string name = std::string(key.table) + "." + std::string(key.name);
-    BOOST_TEST((manifest.value(name) == again.value(name)), name);
-    BOOST_TEST(again.given(name) == (manifest.given(name) || !key.fallback.empty()), name);
+    const std::string name = key.full_name();
+    BOOST_TEST((manifest.value(key) == again.value(key)), name);
+    BOOST_TEST(again.given(key) == (manifest.given(key) || !key.fallback.empty()), name);
   }
   BOOST_TEST(again.to_toml() == text);
 }
@@ -170,12 +171,12 @@ BOOST_AUTO_TEST_CASE(a_tilde_is_the_home_directory) {
   const Manifest manifest = checked(
       kSmallManifest, {"run.dir=~/runs/a", "data.files=[\"~/a.txt\", \"./~b\"]",
                        "data.tokenizer=~/spm.model", "checkpoint.resume=~", "eval.files=/c/~"});
-  BOOST_TEST(manifest.text("run.dir") == home / "runs/a");
-  BOOST_TEST(manifest.texts("data.files").at(0) == home / "a.txt");
-  BOOST_TEST(manifest.texts("data.files").at(1) == std::filesystem::current_path() / "~b");
-  BOOST_TEST(manifest.text("data.tokenizer") == home / "spm.model");
-  BOOST_TEST(manifest.text("checkpoint.resume") == home.path());
-  BOOST_TEST(manifest.texts("eval.files").at(0) == "/c/~");
+  BOOST_TEST(manifest->dir == home / "runs/a");
+  BOOST_TEST(manifest->text.files.at(0) == home / "a.txt");
+  BOOST_TEST(manifest->text.files.at(1) == std::filesystem::current_path() / "~b");
+  BOOST_TEST(manifest->data.tokenizer == home / "spm.model");
+  BOOST_TEST(manifest->checkpoint.resume == home.path());
+  BOOST_TEST(manifest->eval_text.files.at(0) == "/c/~");
   for (const char* set : {"run.dir=~somebody/x", "data.files=~x"})
     expect_error(ErrorKind::manifest, {std::string("--set ") + set, "only ~ and ~/", "./~"},
                  [&] { checked(kSmallManifest, {set}); });

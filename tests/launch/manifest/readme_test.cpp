@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
-#include "launch/manifest/keys/defaults.h"
+#include "launch/manifest/keys/key.h"
 #include "tests/support/temp_dir.h"
 
 // launch/manifest/README.md holds the table of keys as the program knows them.
@@ -16,9 +16,9 @@ namespace {
 
 std::string limits_of(const launch::Key& key) {
   if (key.rule) return " Must be " + launch::range_text(*key.rule) + ".";
-  if (key.choices.empty()) return "";
+  if (key.member.choices.empty()) return "";
   std::string choices;
-  for (const auto choice : key.choices)
+  for (const auto choice : key.member.choices)
     choices += fmt::format("{}`{}`", choices.empty() ? "" : ", ", choice);
   return " One of " + choices + ".";
 }
@@ -55,8 +55,9 @@ BOOST_AUTO_TEST_CASE(the_reference_in_the_readme_is_the_table_of_the_program) {
   const auto readme =
       std::filesystem::path(__FILE__).parent_path() / "../../../launch/manifest/README.md";
   for (const std::string& table :
-       {reference_table(), rows_table(launch::mix_keys()), rows_table(launch::set_keys()),
-        rows_table(launch::group_keys())})
+       {reference_table(), rows_table(launch::row_keys<launch::Source>()),
+        rows_table(launch::row_keys<launch::EvalSet>()),
+        rows_table(launch::row_keys<stages::ParameterGroup>())})
     BOOST_TEST(content_of(readme).find(table) != std::string::npos,
                "launch/manifest/README.md does not hold this text:\n"
                    << table);

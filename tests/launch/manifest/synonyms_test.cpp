@@ -58,7 +58,8 @@ BOOST_AUTO_TEST_CASE(what_is_named_instead_exists) {
     const auto dot = row.here.find('.');
     BOOST_TEST(find_key(row.here.substr(0, dot), row.here.substr(dot + 1)) != nullptr, row.here);
   }
-  for (const auto keys : {mix_keys(), set_keys(), group_keys()}) {
+  for (const auto keys :
+       {row_keys<Source>(), row_keys<EvalSet>(), row_keys<stages::ParameterGroup>()}) {
     const auto is_here = [&](std::string_view name) {
       return std::ranges::find(keys, name, &Key::name) != keys.end();
     };
@@ -68,12 +69,12 @@ BOOST_AUTO_TEST_CASE(what_is_named_instead_exists) {
     for (const Synonyms& row : rows) BOOST_TEST(is_here(row.here), row.here);
   }
   for (const Key& key : manifest_keys()) {
-    std::vector<std::string_view> choices(key.choices.begin(), key.choices.end());
+    std::vector<std::string_view> choices(key.member.choices.begin(), key.member.choices.end());
     if (key.table == "schedule" && key.name == "kind") choices = actors::schedule_kinds();
     const auto is_choice = [&](std::string_view value) {
       return std::ranges::find(choices, value) != choices.end();
     };
-    const auto rows = value_synonyms(std::string(key.table) + "." + std::string(key.name));
+    const auto rows = value_synonyms(key.full_name());
     check_names(rows, is_choice);
     for (const Synonyms& row : rows) BOOST_TEST(is_choice(row.here), key.name << " " << row.here);
     for (const auto choice : choices)

@@ -35,15 +35,15 @@ BOOST_AUTO_TEST_CASE(workers_open_the_files_that_were_checked_whatever_becomes_o
   stages::write_indexed_dataset({text}, *stages::Tokenizer::open("bytes"), data);
   const auto want = ids_of(cache);
   launch::Manifest manifest = checked(kSmallManifest);
-  manifest.resolve("data.tokens", cache);
-  manifest.resolve("eval.tokens", data + ".bin");
+  manifest.resolve(manifest->text.tokens, cache);
+  manifest.resolve(manifest->eval_text.tokens, data + ".bin");
   {
     launch::KeptTokens kept(dir / "links");
     const launch::Manifest given = kept.keep(manifest);
     for (const std::string& name : {cache, data + ".bin", data + ".idx"}) fs::remove(name);
     std::ofstream(cache) << "another corpus";
-    BOOST_TEST(ids_of(given.text("data.tokens")) == want, boost::test_tools::per_element());
-    BOOST_TEST(ids_of(given.text("eval.tokens")) == want, boost::test_tools::per_element());
+    BOOST_TEST(ids_of(given->text.tokens) == want, boost::test_tools::per_element());
+    BOOST_TEST(ids_of(given->eval_text.tokens) == want, boost::test_tools::per_element());
   }
   BOOST_TEST(!fs::exists(dir / "links"));
 }
@@ -51,9 +51,8 @@ BOOST_AUTO_TEST_CASE(workers_open_the_files_that_were_checked_whatever_becomes_o
 BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_kept_keeps_its_name) {
   const TempDir dir;
   launch::Manifest manifest = checked(kSmallManifest);
-  manifest.resolve("data.tokens", std::string("/nowhere/tokens"));
-  BOOST_TEST(launch::KeptTokens(dir / "links").keep(manifest).text("data.tokens") ==
-             "/nowhere/tokens");
+  manifest.resolve(manifest->text.tokens, std::string("/nowhere/tokens"));
+  BOOST_TEST(launch::KeptTokens(dir / "links").keep(manifest)->text.tokens == "/nowhere/tokens");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -3,9 +3,9 @@
 #include <array>
 #include <string_view>
 
-#include "launch/manifest/keys/key_rules.h"
+#include "launch/manifest/keys/key.h"
 
-// The keys of [model], a part of manifest_keys(). Only defaults.cpp includes this.
+// The keys of [run] and [model]. Only keys.cpp includes this.
 
 namespace troupe::launch {
 
@@ -16,125 +16,122 @@ inline constexpr std::array<std::string_view, 5> kRopeTypes{"default", "linear",
 inline constexpr std::array<std::string_view, 3> kInitializers{"normal", "scaled_normal",
                                                                "xavier_uniform"};
 
-inline constexpr std::array kModelKeys{
-    Key{"model",
-        "kind",
-        Kind::text,
-        "\"llama\"",
-        "",
+inline constexpr std::array kRunKeys{
+    Key{"run", "name", SETTING(name), "", "",
+        "Name of the run; default: the manifest's file name without .toml"},
+    Key{"run", "seed", SETTING(seed), "1", "",
+        "Seed of initial weights, shuffling and dropout; fixed, so that runs repeat", kNotNegative},
+    Key{"run", "dir", SETTING(dir), "", "path",
+        "Run directory; default: runs/<name>. Relative to the current directory, because it is an "
+        "output"},
+    Key{"run", "max_steps", SETTING(max_steps), "1000", "steps",
+        "Last step, counted from the first start, also after a resume; long enough to see a loss "
+        "fall",
+        from_one_to(1e12)},
+    Key{"run", "derived", SETTING(derived), "[]", "keys",
+        "Written by launch: the keys of this file that follow from others or from the machine. "
+        "They are derived again when the file is read; a key that is taken out of this list, or "
+        "set by an override, is as it is given"},
+    Key{"run", "changed", SETTING(changed), "[]", "",
+        "Written by launch: what was changed on the way, by a resume or a live change, and from "
+        "which step on. A launch of this file repeats the run if nothing was; else it trains all "
+        "steps as the last ones. Replaced when given"},
+
+    Key{"model", "kind", SETTING(model.kind, kModelKinds), "\"llama\"", "",
         "What the layers are: llama (RMSNorm, rotary positions, SwiGLU) or gpt2 (LayerNorm, "
-        "learned positions, GELU, biases)",
-        {},
-        kModelKinds},
-    Key{"model", "from", Kind::text, "\"\"", "path",
+        "learned positions, GELU, biases)"},
+    Key{"model", "from", SETTING(model_from), "\"\"", "path",
         "A Hugging Face directory or a checkpoint: the weights to begin with, every key of [model] "
         "but dtype, and the default of data.tokenizer. Empty: fresh weights"},
-    Key{"model", "hidden_size", Kind::integer, "256", "",
+    Key{"model", "hidden_size", SETTING(model.hidden_size), "256", "",
         "Width of the residual; a model that a laptop trains", from_one_to(262144)},
-    Key{"model", "intermediate_size", Kind::integer, "688", "",
+    Key{"model", "intermediate_size", SETTING(model.intermediate_size), "688", "",
         "Width of the feed-forward layers; 8/3 of the default hidden_size in steps of 16",
         from_one_to(1048576)},
-    Key{"model", "num_hidden_layers", Kind::integer, "4", "layers",
+    Key{"model", "num_hidden_layers", SETTING(model.num_hidden_layers), "4", "layers",
         "Decoder layers; enough for four stages", from_one_to(4096)},
-    Key{"model", "num_attention_heads", Kind::integer, "4", "heads",
+    Key{"model", "num_attention_heads", SETTING(model.num_attention_heads), "4", "heads",
         "Query heads; 64 wide by default", from_one_to(4096)},
-    Key{"model", "num_key_value_heads", Kind::integer, "", "heads",
+    Key{"model", "num_key_value_heads", SETTING(model.num_key_value_heads), "", "heads",
         "Key and value heads, a divisor of num_attention_heads; default: num_attention_heads",
         from_one_to(4096)},
-    Key{"model", "head_dim", Kind::integer, "", "",
+    Key{"model", "head_dim", SETTING(model.head_dim), "", "",
         "Width of a head, even in llama; default: hidden_size / num_attention_heads",
         from_one_to(1024)},
-    Key{"model", "vocab_size", Kind::integer, "256", "tokens",
+    Key{"model", "vocab_size", SETTING(model.vocab_size), "256", "tokens",
         "Rows of the embedding; what the bytes tokenizer needs", from_one_to(16777216)},
-    Key{"model", "rms_norm_eps", Kind::number, "", "",
+    Key{"model", "rms_norm_eps", SETTING(model.rms_norm_eps), "", "",
         "llama alone: epsilon of RMSNorm; default: 1e-5, Llama 2's", kPositive},
-    Key{"model", "rope_theta", Kind::number, "", "",
+    Key{"model", "rope_theta", SETTING(model.rotary.theta), "", "",
         "llama alone: base of the rotary embedding; default: 10000, Llama 2's", kPositive},
-    Key{"model",
-        "rope_type",
-        Kind::text,
-        "",
-        "",
+    Key{"model", "rope_type", SETTING(model.rotary.type, kRopeTypes), "", "",
         "llama alone: how frequencies change for long sequences: default (not at all), linear, "
-        "dynamic, yarn or llama3, as transformers computes them; default: default",
-        {},
-        kRopeTypes},
-    Key{"model", "rope_factor", Kind::number, "", "",
+        "dynamic, yarn or llama3, as transformers computes them; default: default"},
+    Key{"model", "rope_factor", SETTING(model.rotary.factor), "", "",
         "By how much longer sequences may become; every rope_type but default needs it", kPositive},
-    Key{"model", "rope_original_max_position_embeddings", Kind::integer, "", "tokens",
+    Key{"model", "rope_original_max_position_embeddings",
+        SETTING(model.rotary.original_max_position_embeddings), "", "tokens",
         "yarn and llama3 alone: the longest sequence before the change; default: "
         "max_position_embeddings",
         from_one_to(1048576)},
-    Key{"model", "rope_low_freq_factor", Kind::number, "", "",
+    Key{"model", "rope_low_freq_factor", SETTING(model.rotary.low_freq_factor), "", "",
         "llama3 alone: wavelengths above original / low_freq_factor are changed wholly; default: "
         "1, Llama 3.1's",
         kPositive},
-    Key{"model", "rope_high_freq_factor", Kind::number, "", "",
+    Key{"model", "rope_high_freq_factor", SETTING(model.rotary.high_freq_factor), "", "",
         "llama3 alone: wavelengths below original / high_freq_factor are not changed; default: 4, "
         "Llama 3.1's",
         kPositive},
-    Key{"model", "rope_beta_fast", Kind::number, "", "turns",
+    Key{"model", "rope_beta_fast", SETTING(model.rotary.beta_fast), "", "turns",
         "yarn alone: pairs that turn more often in the original length are not changed; default: "
         "32, the paper's",
         kPositive},
-    Key{"model", "rope_beta_slow", Kind::number, "", "turns",
+    Key{"model", "rope_beta_slow", SETTING(model.rotary.beta_slow), "", "turns",
         "yarn alone: pairs that turn less often are changed wholly; default: 1, the paper's",
         kPositive},
-    Key{"model", "rope_attention_factor", Kind::number, "", "",
+    Key{"model", "rope_attention_factor", SETTING(model.rotary.attention_factor), "", "",
         "yarn alone: what queries and keys are multiplied by; default: 0, which stands for what "
         "the paper suggests, 0.1 ln(rope_factor) + 1",
         kFinite},
-    Key{"model", "rope_mscale", Kind::number, "", "",
+    Key{"model", "rope_mscale", SETTING(model.rotary.mscale), "", "",
         "yarn alone: with rope_mscale_all_dim, another attention factor, (0.1 mscale ln(factor) + "
         "1) / (0.1 mscale_all_dim ln(factor) + 1); default: 0, not given",
         kFinite},
-    Key{"model", "rope_mscale_all_dim", Kind::number, "", "", "yarn alone: see rope_mscale",
-        kFinite},
-    Key{"model", "rope_truncate", Kind::boolean, "", "",
+    Key{"model", "rope_mscale_all_dim", SETTING(model.rotary.mscale_all_dim), "", "",
+        "yarn alone: see rope_mscale", kFinite},
+    Key{"model", "rope_truncate", SETTING(model.rotary.truncate), "", "",
         "yarn alone: whether the bounds between pairs are rounded to whole ones; default: true"},
-    Key{"model", "attention_bias", Kind::boolean, "", "",
+    Key{"model", "attention_bias", SETTING(model.attention_bias), "", "",
         "llama alone: biases of the queries', keys', values' and output's products; default: "
         "false, Llama's"},
-    Key{"model", "mlp_bias", Kind::boolean, "", "",
+    Key{"model", "mlp_bias", SETTING(model.mlp_bias), "", "",
         "llama alone: biases of the feed-forward products; default: false, Llama's"},
-    Key{"model", "layer_norm_epsilon", Kind::number, "", "",
+    Key{"model", "layer_norm_epsilon", SETTING(model.layer_norm_epsilon), "", "",
         "gpt2 alone: epsilon of LayerNorm; default: 1e-5, GPT-2's", kPositive},
-    Key{"model", "max_position_embeddings", Kind::integer, "", "tokens",
+    Key{"model", "max_position_embeddings", SETTING(model.max_position_embeddings), "", "tokens",
         "Length of the sequences that the model is meant for; default: batch.seq_len. gpt2: rows "
         "of the table of positions, at least batch.seq_len. llama: bounds nothing, but rope_type "
         "dynamic and the defaults of others start from it",
         from_one_to(1048576)},
-    Key{"model", "tie_word_embeddings", Kind::boolean, "", "",
+    Key{"model", "tie_word_embeddings", SETTING(model.tie_word_embeddings), "", "",
         "One matrix for embedding and head; default: true for gpt2 and false for llama, as they "
         "were published"},
-    Key{"model", "initializer_range", Kind::number, "0.02", "",
+    Key{"model", "initializer_range", SETTING(model.initializer_range), "0.02", "",
         "Standard deviation of initial weights; Llama's and GPT-2's", kFinite},
-    Key{"model",
-        "initializer",
-        Kind::text,
-        "\"normal\"",
-        "",
+    Key{"model", "initializer", SETTING(model.initializer, kInitializers), "\"normal\"", "",
         "How initial matrices are drawn: normal, as in Llama; scaled_normal, normal with the "
         "outputs of attention and feed-forward divided by sqrt(2 * num_hidden_layers), as in "
-        "GPT-2; or xavier_uniform, by the inputs and outputs of each matrix",
-        {},
-        kInitializers},
-    Key{"model", "hidden_dropout", Kind::number, "0.0", "",
+        "GPT-2; or xavier_uniform, by the inputs and outputs of each matrix"},
+    Key{"model", "hidden_dropout", SETTING(model.hidden_dropout), "0.0", "",
         "Probability with which training drops the elements of the embedding's output and of what "
         "attention and feed-forward add to the residual; none, as in Llama",
         kFraction},
-    Key{"model", "attention_dropout", Kind::number, "0.0", "",
+    Key{"model", "attention_dropout", SETTING(model.attention_dropout), "0.0", "",
         "Probability with which training drops the probabilities of attention; none, as in Llama",
         kFraction},
-    Key{"model",
-        "dtype",
-        Kind::text,
-        "\"float32\"",
-        "",
+    Key{"model", "dtype", SETTING(model.dtype, kDTypes), "\"float32\"", "",
         "Type of computation and of messages between stages; weights stay float32. float32 by "
-        "default, as exactness comes before speed",
-        {},
-        kDTypes},
+        "default, as exactness comes before speed"},
 };
 
 }  // namespace troupe::launch

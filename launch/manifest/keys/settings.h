@@ -1,0 +1,40 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "actors/topology/run_spec.h"
+
+namespace troupe::launch {
+
+/// What the keys of a manifest set, each as the manifest says it. Most are the run's spec, in which
+/// to_run_spec() puts right what follows from several keys. A value is meaningless until its key
+/// has one (Manifest::has).
+struct Settings : actors::RunSpec {
+  std::vector<std::string> derived;  ///< run.derived
+  std::vector<std::string> changed;  ///< run.changed
+
+  std::string model_from;  ///< model.from
+  Data::Source text;       ///< data.files and data.tokens, in place of data.sources
+  Eval::Set eval_text;     ///< eval.files and the keys for them, in place of eval.sets
+  std::array<double, 2> betas{};
+
+  enum class ReduceEvery { automatic, step, microbatch };
+  ReduceEvery reduce_every = ReduceEvery::automatic;
+
+  bool other_data = false;     ///< checkpoint.other_data
+  std::string on_save;         ///< checkpoint.on_save
+  double on_save_timeout = 0;  ///< in seconds
+
+  struct Monitor {
+    double peak_tflops = 0;
+    bool timestamps = false;
+    bool tensorboard = false;
+    std::string prometheus;
+    std::string web;
+    std::vector<std::string> hosts;
+  } monitor;
+};
+
+}  // namespace troupe::launch

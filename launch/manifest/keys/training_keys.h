@@ -1,0 +1,116 @@
+#pragma once
+
+#include <array>
+#include <string_view>
+
+#include "launch/manifest/keys/key.h"
+#include "stages/corpus/text/documents.h"
+#include "stages/corpus/text/loss_on.h"
+
+// The keys of [data], [batch] and [optimizer], and of their lists of tables. Only keys.cpp includes
+// this.
+
+namespace troupe::launch {
+
+inline constexpr std::array<std::string_view, 2> kReaders{"every-shard", "first-shard"};
+inline constexpr std::array<std::string_view, 4> kDecays{"constant", "linear", "cosine", "wsd"};
+
+inline constexpr std::array kTrainingKeys{
+    Key{"data", "files", SETTING(text.files), "[]", "paths",
+        "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; JSON "
+        "lines (.jsonl, .ndjson, .json) are read as the \"text\" of every line, its \"prompt\" and "
+        "\"response\", or its \"messages\". This or data.mix must be given"},
+    Key{"data", "mix", SETTING(data.sources), "[]", "",
+        "Several sources instead of files, each a table [[data.mix]] with the keys below. Samples "
+        "are drawn by weight, and each source is read in its own order, again when it ends"},
+    Key{"data", "tokenizer", SETTING(data.tokenizer), "\"bytes\"", "path",
+        "A tokenizer.json, a SentencePiece .model, or bytes, which needs no file: a token's id is "
+        "the byte's value"},
+    Key{"data", "shuffle", SETTING(data.shuffle), "false", "",
+        "Samples of each source in a seeded random order; off, so that others can replay a run"},
+    Key{"data", "loss_on", SETTING(data.loss_on, stages::kLossOnNames), "\"all\"", "",
+        "Which tokens of a document are trained: all but the first; or response, those of the "
+        "\"response\" of each line of JSON, not those of its \"prompt\", or what the assistant "
+        "says in its \"messages\". All, as plain text has no prompts"},
+    Key{"data", "reader", SETTING(data.first_shard_reads, kReaders), "\"every-shard\"", "",
+        "Which shards of a stage open the token files: each, as to read a file again costs "
+        "nothing; or the first alone, which sends the others the tokens of each step, where they "
+        "cannot see the files"},
+    Key{"data", "tokens", SETTING(text.tokens), "", "path",
+        "Written by launch: the token file made of data.files. Replaced when given"},
+    Key{"data", "digest", SETTING(data.digest), "", "",
+        "Written by launch: XXH64 of the token ids, by which a resume knows the corpus. Replaced "
+        "when given"},
+
+    Key{"batch", "seq_len", SETTING(batch.seq_len), "256", "tokens",
+        "Length of a sample; fits a laptop", from_one_to(1048576)},
+    Key{"batch", "micro", SETTING(batch.micro), "4", "samples",
+        "Samples that a stage computes at once, packed ones on average; keeps two cores busy",
+        from_one_to(65536)},
+    Key{"batch", "global", SETTING(batch.global), "16", "samples",
+        "Samples of a step, over all replicas; a multiple of micro * dp. Four microbatches by "
+        "default",
+        from_one_to(16777216)},
+    Key{"batch", "documents", SETTING(batch.documents, stages::kDocumentsNames), "\"joined\"", "",
+        "How the corpus becomes samples: joined, one stream of tokens cut every seq_len, across "
+        "the bounds of documents; padded, each document (a line of JSON, a document of an .idx, or "
+        "another file) by itself, cut where it is longer than seq_len, in a row that "
+        "padding fills up; or packed, the same samples side by side without padding, which costs "
+        "less. joined, as corpora of plain text have no documents"},
+
+    Key{"optimizer", "lr", SETTING(optimizer.lr), "0.001", "",
+        "Peak learning rate; usual for models of this size", kFinite},
+    Key{"optimizer", "betas", SETTING(betas), "[0.9, 0.95]", "",
+        "AdamW's two decay rates; usual for language models", kFraction},
+    Key{"optimizer", "eps", SETTING(optimizer.eps), "1e-08", "", "AdamW's epsilon; torch's default",
+        kPositive},
+    Key{"optimizer", "weight_decay", SETTING(optimizer.weight_decay), "0.1", "",
+        "Decoupled weight decay; usual for language models", kFinite},
+    Key{"optimizer", "decay_all", SETTING(optimizer.decay_all), "false", "",
+        "Weight decay on norms and biases too; usually it is on matrices only"},
+    Key{"optimizer", "clip", SETTING(optimizer.clip), "1.0", "",
+        "Largest gradient norm, 0: no clipping; 1 is usual", kFinite},
+    Key{"optimizer", "warmup_steps", SETTING(optimizer.warmup_steps), "0", "steps",
+        "Step k uses lr * k / warmup_steps while k is below it; none unless asked for",
+        from_zero_to(1e12)},
+    Key{"optimizer", "decay", SETTING(optimizer.decay, kDecays), "\"constant\"", "",
+        "How lr falls after the warm-up; by default it does not"},
+    Key{"optimizer", "decay_steps", SETTING(optimizer.decay_steps), "", "steps",
+        "Steps from the end of the warm-up to min_lr (wsd: the last ones of max_steps). Default: "
+        "all after the warm-up "
+        "(wsd: a tenth of max_steps; constant: 0)",
+        from_zero_to(1e12)},
+    Key{"optimizer", "min_lr", SETTING(optimizer.min_lr), "0.0", "",
+        "Learning rate at the end of the decay; by default it decays to 0", kFinite},
+    Key{"optimizer", "group", SETTING(model.groups), "[]", "",
+        "Parameters that are trained otherwise, each a table [[optimizer.group]] with the keys "
+        "below. The first table that matches a parameter decides; what none matches is trained as "
+        "the keys above say"},
+};
+
+inline constexpr std::array kMixKeys{
+    Key{"data.mix", "name", MEMBER(Source, name), "\"\"", "",
+        "Name of the source in metrics; empty: the first of files, as it is given"},
+    Key{"data.mix", "files", MEMBER(Source, files), "", "paths", "As data.files"},
+    Key{"data.mix", "weight", MEMBER(Source, weight), "", "",
+        "How often a sample is from this source, relative to the weights of the others", kPositive},
+    Key{"data.mix", "tokens", MEMBER(Source, tokens), "\"\"", "path",
+        "Written by launch: the token file made of files. Replaced when given"},
+    Key{"data.mix", "digest", MEMBER(Source, digest), "\"\"", "",
+        "Written by launch: XXH64 of the token ids. Replaced when given"},
+};
+
+inline constexpr std::array kGroupKeys{
+    Key{"optimizer.group", "match", MEMBER(stages::ParameterGroup, match), "", "",
+        "A glob of names of parameters, as files and PyTorch have them: *, which stands for dots "
+        "too, ? and [...]"},
+    Key{"optimizer.group", "lr_scale", MEMBER(stages::ParameterGroup, update.lr_scale), "1.0", "",
+        "Times the learning rate of each step", kPositive},
+    Key{"optimizer.group", "weight_decay", MEMBER(stages::ParameterGroup, update.weight_decay),
+        "optimizer.weight_decay", "",
+        "Weight decay of all of them, norms and biases too if it is given here", kFinite},
+    Key{"optimizer.group", "frozen", MEMBER(stages::ParameterGroup, update.frozen), "false", "",
+        "Never updated: they have no moments, and their gradients do not count in the norm"},
+};
+
+}  // namespace troupe::launch
