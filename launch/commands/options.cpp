@@ -59,9 +59,9 @@ std::string meaning_of(std::string_view name, const CLI::App& command) {
   const auto is_option = [&](std::string_view option) {
     return std::ranges::find(options, option) != options.end();
   };
-  const auto key = find_synonym(key_synonyms(), name);
+  const Key* key = find_key_called(manifest_keys(), name);
   for (const std::string_view meant :
-       {find_synonym(kOptions, name), key.substr(std::min(key.find('.') + 1, key.size()))})
+       {find_synonym(kOptions, name), key ? key->name : std::string_view()})
     if (!meant.empty() && is_option(meant)) return fmt::format("it is --{} here", meant);
   const bool is_key = name.find('.') != name.npos || !key_without_table(name).empty();
   if (is_option("set") && is_key)

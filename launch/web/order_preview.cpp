@@ -6,7 +6,7 @@
 #include "actors/topology/configuration.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/inputs/placement.h"
-#include "launch/manifest/resolve/reshape.h"
+#include "launch/manifest/resolve/resolve.h"
 #include "launch/manifest/resolve/run_spec.h"
 #include "launch/web/command_handler.h"
 #include "schedules/plan/counted.h"

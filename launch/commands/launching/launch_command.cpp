@@ -26,7 +26,7 @@
 #include "launch/manifest/inputs/placement.h"
 #include "launch/manifest/inputs/warnings.h"
 #include "launch/manifest/resolve/changes.h"
-#include "launch/manifest/resolve/reshape.h"
+#include "launch/manifest/resolve/resolve.h"
 #include "launch/manifest/resolve/run_spec.h"
 #include "launch/manifest/resolve/tokenizing.h"
 #include "launch/manifest/toml/manifest.h"

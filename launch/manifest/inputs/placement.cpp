@@ -9,6 +9,7 @@
 #include "actors/topology/memory_plan.h"
 #include "actors/topology/state_parts.h"
 #include "actors/topology/state_plan.h"
+#include "launch/manifest/keys/key.h"
 #include "tensor/error.h"
 
 namespace troupe::launch {
@@ -110,16 +111,12 @@ std::int64_t fullest(const std::vector<actors::RankMemory>& memory) {
 std::map<std::string, std::int64_t> bytes_by_sharding(
     const actors::RunSpec& spec, MemoryCounts& counts,
     const std::vector<actors::RankMemory>& memory) {
-  using Division = stages::StateDivision;
   std::map<std::string, std::int64_t> bytes;
-  for (const auto& [name, division] : {std::pair{"none", Division::none},
-                                       {"optim", Division::optim},
-                                       {"optim_grads", Division::optim_grads},
-                                       {"optim_grads_params", Division::optim_grads_params}}) {
-    if (division != Division::none && spec.mesh.dp == 1) continue;
+  const auto names = find_key("data_parallel", "sharding")->member.choices;
+  for (std::size_t i = 0; i < (spec.mesh.dp == 1 ? 1 : names.size()); ++i) {
     actors::RunSpec other = spec;
-    other.data_parallel.division = division;
-    bytes[name] =
+    const auto division = other.data_parallel.division = stages::StateDivision(i);
+    bytes[std::string(names[i])] =
         division == spec.data_parallel.division ? fullest(memory) : fullest(counts.of(other));
   }
   return bytes;

@@ -25,6 +25,7 @@ inline constexpr Rule kNotNegative{.min = 0, .max = kInfinity};
 inline constexpr Rule kFinite{.min = 0, .max = kInfinity, .below_max = true};
 inline constexpr Rule kPositive{.min = 0, .max = kInfinity, .below_max = true, .above_min = true};
 inline constexpr Rule kFraction{.min = 0, .max = 1, .below_max = true};
+inline constexpr std::nullopt_t kAny = std::nullopt;
 /// A range from 1 to `max`. The upper ends keep every product of sizes far inside 64 bits.
 constexpr Rule from_one_to(double max) {
   return {.min = 1, .max = max};
@@ -45,6 +46,8 @@ struct Key {
   std::string_view unit;
   std::string_view meaning;  ///< what the key sets, and the reason for its default
   std::optional<Rule> rule = std::nullopt;
+  /// Its names in other trainers, separated by spaces; one with its table is for that table alone.
+  std::string_view called = {};
 
   std::string full_name() const;  ///< "table.name"
   Kind kind() const { return member.choices.empty() ? member.kind : Kind::text; }

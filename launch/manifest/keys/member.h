@@ -51,8 +51,8 @@ constexpr Kind kind_in(const std::variant<Types...>*) {
 /// made for. An optional without a value has Value(), a choice its number.
 struct Member {
   Kind kind = Kind::boolean;
-  std::span<const std::string_view>
-      choices;  ///< names of the values of an enum or a flag, in order
+  /// Names of the values of an enum or a flag, in their order.
+  std::span<const std::string_view> choices;
   const void* (*address)(const void* owner) = nullptr;
   Value (*get)(const void* owner) = nullptr;
   void (*set)(void* owner, Value value) = nullptr;

@@ -17,20 +17,23 @@ inline constexpr std::array<std::string_view, 3> kOnFailure{"replace", "shrink",
 inline constexpr std::array kOperationKeys{
     Key{"checkpoint", "interval", SETTING(checkpoint.interval), "100", "steps",
         "Steps between checkpoints, 0: only at the end; little is lost if a run dies",
-        from_zero_to(1e12)},
+        from_zero_to(1e12),
+        "save_interval save_steps save_every save_freq checkpoint_interval ckpt_interval "
+        "checkpoint_every checkpoint.every checkpoint.freq"},
     Key{"checkpoint", "keep", SETTING(checkpoint.keep), "3", "checkpoints",
         "Number of newest checkpoints that are kept; an older one is intact even if the newest is "
         "damaged",
-        from_one_to(1e6)},
+        from_one_to(1e6), "save_total_limit max_checkpoints keep_last keep_latest_k"},
     Key{"checkpoint", "keep_best", SETTING(checkpoint.keep_best), "0", "checkpoints",
         "Number of checkpoints that are kept beside these because an evaluation at their step had "
         "the lowest losses, on the first set if there are several; the file checkpoints/best names "
         "them, the best first",
-        from_zero_to(1e6)},
+        from_zero_to(1e6), "save_top_k load_best_model_at_end save_best keep_best_k"},
     Key{"checkpoint", "initial", SETTING(checkpoint.initial), "false", "",
         "Save step 0 too; only replays need it"},
     Key{"checkpoint", "resume", SETTING(checkpoint.resume), "\"\"", "path",
-        "Checkpoint to start from, of any run and layout; none: fresh weights"},
+        "Checkpoint to start from, of any run and layout; none: fresh weights", kAny,
+        "load resume_from resume_from_checkpoint load_checkpoint"},
     Key{"checkpoint", "weights_only", SETTING(checkpoint.weights_only), "false", "",
         "Take only the weights of resume and start at step 0 with a fresh optimizer; by default "
         "optimizer and step continue"},
@@ -47,15 +50,19 @@ inline constexpr std::array kOperationKeys{
         from_one_to(86400)},
 
     Key{"eval", "interval", SETTING(eval.interval), "0", "steps",
-        "Steps between evaluations, 0: never; needs eval.files or eval.set", from_zero_to(1e12)},
+        "Steps between evaluations, 0: never; needs eval.files or eval.set", from_zero_to(1e12),
+        "eval_interval eval_every eval_freq eval.every eval.freq val_check_interval "
+        "evaluation_interval"},
     Key{"eval", "files", SETTING(eval_text.files), "[]", "paths",
-        "Text to evaluate on, as data.files"},
+        "Text to evaluate on, as data.files", kAny,
+        "eval_data eval_file eval_files val_data val_file valid_data validation_files"},
     Key{"eval", "set", SETTING(eval.sets), "[]", "",
-        "Several texts instead of files, each a table [[eval.set]] with the keys below; each has "
-        "a loss of its own, and that of the first is the run's"},
+        "Several texts instead of files, each a table [[eval.set]] with the keys below; each has a "
+        "loss of its own, and that of the first is the run's",
+        kAny, "eval_sets eval_datasets val_sets validation_sets sets"},
     Key{"eval", "steps", SETTING(eval.steps), "4", "global batches",
         "The most of a set in an evaluation, which reads each sample once at most",
-        from_one_to(1e9)},
+        from_one_to(1e9), "eval_iters num_eval_steps max_eval_steps eval_batches"},
     Key{"eval", "keep_gradients", SETTING(eval.keeps_gradients), "true", "",
         "Whether workers keep the memory of their gradients during an evaluation; off, they give "
         "it back to the machine until the next step, which takes a moment to have it again. On, as "
@@ -69,7 +76,8 @@ inline constexpr std::array kOperationKeys{
 
     Key{"cluster", "device", SETTING(cluster.device.kind, kDevices), "\"cpu\"", "",
         "What a rank computes with: cpu, its cores; or cuda, an NVIDIA GPU, the first of those "
-        "that CUDA_VISIBLE_DEVICES names, and pp = dp = tp = 1. The CPU, as every machine has one"},
+        "that CUDA_VISIBLE_DEVICES names, and pp = dp = tp = 1. The CPU, as every machine has one",
+        kAny, "accelerator backend device_type"},
     Key{"cluster", "matmul", SETTING(cluster.device.tf32, kMatmuls), "\"float32\"", "",
         "What a GPU multiplies float32 with: float32, or tf32, several times as fast, which rounds "
         "factors to 11 bits. float32, as exactness comes before speed"},
@@ -79,7 +87,7 @@ inline constexpr std::array kOperationKeys{
     Key{"cluster", "threads", SETTING(cluster.device.threads), "1", "threads",
         "Compute threads of a rank. The last bits of a loss depend on it, so it does not follow "
         "the machine",
-        from_one_to(1024)},
+        from_one_to(1024), "num_threads n_threads omp_num_threads cpu_threads"},
     Key{"cluster", "pin", SETTING(cluster.pin), "", "",
         "Bind ranks to cores of their own; default: unless ranks * threads exceed the free cores, "
         "or a control group has a quota of time"},
@@ -112,15 +120,17 @@ inline constexpr std::array kOperationKeys{
         "divided by mesh.dp, and a lost worker costs nothing"},
 
     Key{"monitor", "log_interval", SETTING(log_interval), "1", "steps",
-        "Steps between console lines; every step", from_one_to(1e9)},
+        "Steps between console lines; every step", from_one_to(1e9),
+        "logging_steps log_every log_freq print_freq"},
     Key{"monitor", "peak_tflops", SETTING(monitor.peak_tflops), "0.0", "TFLOP/s",
-        "What the device of a rank can do at most, for mfu; 0: what the table of GPUs says, "
-        "and unknown for a CPU",
+        "What the device of a rank can do at most, for mfu; 0: what the table of GPUs says, and "
+        "unknown for a CPU",
         from_zero_to(1e9)},
     Key{"monitor", "timestamps", SETTING(monitor.timestamps), "false", "",
         "Begin each line of the console with the local time; off, as most consoles are watched"},
     Key{"monitor", "tensorboard", SETTING(monitor.tensorboard), "false", "",
-        "Write event files for TensorBoard into tensorboard/ of the run directory"},
+        "Write event files for TensorBoard into tensorboard/ of the run directory", kAny,
+        "tensorboard_dir enable_tensorboard"},
     Key{"monitor", "histograms", SETTING(histogram_interval), "0", "steps",
         "Steps between histograms of every weight and every gradient in TensorBoard, 0: none; "
         "needs tensorboard. None, as each reads all weights and gradients once more",
@@ -140,7 +150,8 @@ inline constexpr std::array kOperationKeys{
 inline constexpr std::array kSetKeys{
     Key{"eval.set", "name", MEMBER(EvalSet, name), "\"\"", "",
         "Name of the set in metrics; empty: the first of files, as it is given"},
-    Key{"eval.set", "files", MEMBER(EvalSet, files), "", "paths", "As data.files"},
+    Key{"eval.set", "files", MEMBER(EvalSet, files), "", "paths", "As data.files", kAny,
+        "file path paths data data_files"},
     Key{"eval.set", "tokens", MEMBER(EvalSet, tokens), "\"\"", "path",
         "Written by launch: the token file made of files. Replaced when given"},
     Key{"eval.set", "digest", MEMBER(EvalSet, digest), "\"\"", "",

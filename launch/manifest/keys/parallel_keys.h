@@ -20,14 +20,19 @@ inline constexpr std::array<std::string_view, 2> kWires{"float32", "bfloat16"};
 
 inline constexpr std::array kParallelKeys{
     Key{"mesh", "pp", SETTING(mesh.pp), "1", "stages",
-        "Pipeline stages, a process each; one process unless asked for", from_one_to(1024)},
+        "Pipeline stages, a process each; one process unless asked for", from_one_to(1024),
+        "pipeline_parallel pipeline_parallel_size pipeline_parallel_degree "
+        "pipeline_model_parallel_size pp_size stages num_stages"},
     Key{"mesh", "dp", SETTING(mesh.dp), "1", "replicas",
-        "Data-parallel copies of the pipeline; one unless asked for", from_one_to(1024)},
+        "Data-parallel copies of the pipeline; one unless asked for", from_one_to(1024),
+        "data_parallel data_parallel_size data_parallel_degree dp_size replicas "
+        "data_parallel_replicate_degree"},
     Key{"mesh", "tp", SETTING(mesh.tp), "1", "shards",
         "Tensor-parallel shards of a stage, a process each; they divide its heads, its "
-        "feed-forward "
-        "width and the vocabulary",
-        from_one_to(1024)},
+        "feed-forward width and the vocabulary",
+        from_one_to(1024),
+        "tensor_parallel tensor_parallel_size tensor_parallel_degree tensor_model_parallel_size "
+        "tp_size model_parallel_size"},
     Key{"mesh", "sequence_parallel", SETTING(mesh.sequence_parallel), "false", "",
         "Whether shards divide the tokens between their layers too, which takes less memory and "
         "the same communication. Has no effect on one shard"},
@@ -38,10 +43,12 @@ inline constexpr std::array kParallelKeys{
 
     Key{"schedule", "kind", SETTING(schedule.kind), "\"1f1b\"", "",
         "A schedule's name, csv, or auto, which measures some steps and then takes the fastest "
-        "that changes no loss; 1f1b has gpipe's bubble with the least memory"},
+        "that changes no loss; 1f1b has gpipe's bubble with the least memory",
+        kAny, "pipeline_schedule pipeline_parallel_schedule schedule.type schedule.name"},
     Key{"schedule", "chunks", SETTING(schedule.chunks), "", "chunks",
         "Chunks of a stage; default: the schedule's own (1 or 2), the plan's for csv",
-        from_one_to(4096)},
+        from_one_to(4096),
+        "virtual_pipeline_model_parallel_size num_model_chunks vpp virtual_stages"},
     Key{"schedule", "csv", SETTING(schedule.csv), "\"\"", "path",
         "Plan file for kind csv; a text with a line break is the plan itself"},
     Key{"schedule", "costs", SETTING(schedule.costs), "\"\"", "",
@@ -63,7 +70,10 @@ inline constexpr std::array kParallelKeys{
         "What backwards compute again instead of keeping it, which changes no loss: nothing; "
         "selective: the core of attention; output: the outputs of norms and SwiGLU; full: whole "
         "layers from their inputs, for the time of another forward. Nothing by default, as time "
-        "comes before memory"},
+        "comes before memory",
+        kAny,
+        "gradient_checkpointing activation_checkpointing activation_checkpoint "
+        "recompute_activations recompute_granularity recompute.enabled"},
     Key{"recompute", "method", SETTING(recompute.method, kRecomputeMethods), "\"uniform\"", "",
         "What full computes again: uniform: all layers of a chunk, in groups of num_layers, each "
         "from its input; block: the first num_layers of each chunk, each from its own input. "
@@ -87,7 +97,8 @@ inline constexpr std::array kParallelKeys{
         "gradients and moments; optim, each holds the moments of a slice of every bucket and "
         "updates the weights there; optim_grads, it keeps the gradients of its slices alone, too; "
         "optim_grads_params, and their weights, and gathers those of a layer when it computes with "
-        "it. No bit depends on whether moments and weights are divided"},
+        "it. No bit depends on whether moments and weights are divided",
+        kAny, "zero zero_stage zero_optimization fsdp sharding_strategy data_parallel.stage"},
     Key{"data_parallel", "reduce_every", SETTING(reduce_every, kReduceEvery), "\"auto\"", "",
         "When replicas add their gradients: once a step, or after every microbatch, so that "
         "sharded gradients are never whole; another order of sums, and the same bits where a "
@@ -95,8 +106,7 @@ inline constexpr std::array kParallelKeys{
     Key{"data_parallel", "num_optimizer_instances", SETTING(data_parallel.instances), "1",
         "instances",
         "With a sharding: groups of consecutive replicas, each of which divides the state among "
-        "its "
-        "members, so that weights and gradients travel within a group, and only sums of slices "
+        "its members, so that weights and gradients travel within a group, and only sums of slices "
         "between them. One, as more take more memory; one a machine, if links between machines are "
         "slow",
         from_one_to(1024)},
@@ -107,8 +117,8 @@ inline constexpr std::array kParallelKeys{
         from_zero_to(1000)},
     Key{"data_parallel", "reshard_after_forward", SETTING(data_parallel.reshards), "true", "",
         "With optim_grads_params: whether a layer's weights are given up after its forward and "
-        "gathered again for its backward. Off: weights stay gathered to the end of the step, "
-        "which takes their whole memory and one gather"},
+        "gathered again for its backward. Off: weights stay gathered to the end of the step, which "
+        "takes their whole memory and one gather"},
     Key{"data_parallel", "bucket_size", SETTING(data_parallel.buckets.size), "1000000", "elements",
         "Replicas add their gradients in buckets of whole parameters, each full with so many "
         "elements. Small ones begin early beside the backward pass, large ones take fewer messages",

@@ -18,16 +18,20 @@ inline constexpr std::array<std::string_view, 3> kInitializers{"normal", "scaled
 
 inline constexpr std::array kRunKeys{
     Key{"run", "name", SETTING(name), "", "",
-        "Name of the run; default: the manifest's file name without .toml"},
+        "Name of the run; default: the manifest's file name without .toml", kAny,
+        "job_name run_name experiment_name exp_name"},
     Key{"run", "seed", SETTING(seed), "1", "",
-        "Seed of initial weights, shuffling and dropout; fixed, so that runs repeat", kNotNegative},
+        "Seed of initial weights, shuffling and dropout; fixed, so that runs repeat", kNotNegative,
+        "random_seed data_seed"},
     Key{"run", "dir", SETTING(dir), "", "path",
         "Run directory; default: runs/<name>. Relative to the current directory, because it is an "
-        "output"},
+        "output",
+        kAny, "output_dir out_dir save_dir dump_folder"},
     Key{"run", "max_steps", SETTING(max_steps), "1000", "steps",
         "Last step, counted from the first start, also after a resume; long enough to see a loss "
         "fall",
-        from_one_to(1e12)},
+        from_one_to(1e12),
+        "steps num_steps train_steps total_steps train_iters max_iters num_iterations"},
     Key{"run", "derived", SETTING(derived), "[]", "keys",
         "Written by launch: the keys of this file that follow from others or from the machine. "
         "They are derived again when the file is read; a key that is taken out of this list, or "
@@ -39,31 +43,38 @@ inline constexpr std::array kRunKeys{
 
     Key{"model", "kind", SETTING(model.kind, kModelKinds), "\"llama\"", "",
         "What the layers are: llama (RMSNorm, rotary positions, SwiGLU) or gpt2 (LayerNorm, "
-        "learned positions, GELU, biases)"},
+        "learned positions, GELU, biases)",
+        kAny, "model_type model.type model.name arch architecture"},
     Key{"model", "from", SETTING(model_from), "\"\"", "path",
         "A Hugging Face directory or a checkpoint: the weights to begin with, every key of [model] "
-        "but dtype, and the default of data.tokenizer. Empty: fresh weights"},
+        "but dtype, and the default of data.tokenizer. Empty: fresh weights",
+        kAny, "pretrained pretrained_model model_name model_name_or_path base_model"},
     Key{"model", "hidden_size", SETTING(model.hidden_size), "256", "",
-        "Width of the residual; a model that a laptop trains", from_one_to(262144)},
+        "Width of the residual; a model that a laptop trains", from_one_to(262144),
+        "d_model n_embd dim hidden hidden_dim embed_dim embedding_size"},
     Key{"model", "intermediate_size", SETTING(model.intermediate_size), "688", "",
         "Width of the feed-forward layers; 8/3 of the default hidden_size in steps of 16",
-        from_one_to(1048576)},
+        from_one_to(1048576), "ffn_hidden_size d_ff ffn_dim intermediate_dim n_inner"},
     Key{"model", "num_hidden_layers", SETTING(model.num_hidden_layers), "4", "layers",
-        "Decoder layers; enough for four stages", from_one_to(4096)},
+        "Decoder layers; enough for four stages", from_one_to(4096),
+        "num_layers n_layers n_layer layers"},
     Key{"model", "num_attention_heads", SETTING(model.num_attention_heads), "4", "heads",
-        "Query heads; 64 wide by default", from_one_to(4096)},
+        "Query heads; 64 wide by default", from_one_to(4096), "num_heads n_heads n_head heads"},
     Key{"model", "num_key_value_heads", SETTING(model.num_key_value_heads), "", "heads",
         "Key and value heads, a divisor of num_attention_heads; default: num_attention_heads",
-        from_one_to(4096)},
+        from_one_to(4096), "n_kv_heads num_kv_heads kv_heads num_query_groups"},
     Key{"model", "head_dim", SETTING(model.head_dim), "", "",
         "Width of a head, even in llama; default: hidden_size / num_attention_heads",
-        from_one_to(1024)},
+        from_one_to(1024), "kv_channels d_head d_kv"},
     Key{"model", "vocab_size", SETTING(model.vocab_size), "256", "tokens",
-        "Rows of the embedding; what the bytes tokenizer needs", from_one_to(16777216)},
+        "Rows of the embedding; what the bytes tokenizer needs", from_one_to(16777216),
+        "vocab vocabulary_size padded_vocab_size"},
     Key{"model", "rms_norm_eps", SETTING(model.rms_norm_eps), "", "",
-        "llama alone: epsilon of RMSNorm; default: 1e-5, Llama 2's", kPositive},
+        "llama alone: epsilon of RMSNorm; default: 1e-5, Llama 2's", kPositive,
+        "norm_eps norm_epsilon rms_eps"},
     Key{"model", "rope_theta", SETTING(model.rotary.theta), "", "",
-        "llama alone: base of the rotary embedding; default: 10000, Llama 2's", kPositive},
+        "llama alone: base of the rotary embedding; default: 10000, Llama 2's", kPositive,
+        "rope_base rotary_base rotary_emb_base"},
     Key{"model", "rope_type", SETTING(model.rotary.type, kRopeTypes), "", "",
         "llama alone: how frequencies change for long sequences: default (not at all), linear, "
         "dynamic, yarn or llama3, as transformers computes them; default: default"},
@@ -115,9 +126,11 @@ inline constexpr std::array kRunKeys{
         from_one_to(1048576)},
     Key{"model", "tie_word_embeddings", SETTING(model.tie_word_embeddings), "", "",
         "One matrix for embedding and head; default: true for gpt2 and false for llama, as they "
-        "were published"},
+        "were published",
+        kAny, "tie_embeddings tie_weights tied_embeddings"},
     Key{"model", "initializer_range", SETTING(model.initializer_range), "0.02", "",
-        "Standard deviation of initial weights; Llama's and GPT-2's", kFinite},
+        "Standard deviation of initial weights; Llama's and GPT-2's", kFinite,
+        "init_method_std init_std initializer_std"},
     Key{"model", "initializer", SETTING(model.initializer, kInitializers), "\"normal\"", "",
         "How initial matrices are drawn: normal, as in Llama; scaled_normal, normal with the "
         "outputs of attention and feed-forward divided by sqrt(2 * num_hidden_layers), as in "
@@ -131,7 +144,8 @@ inline constexpr std::array kRunKeys{
         kFraction},
     Key{"model", "dtype", SETTING(model.dtype, kDTypes), "\"float32\"", "",
         "Type of computation and of messages between stages; weights stay float32. float32 by "
-        "default, as exactness comes before speed"},
+        "default, as exactness comes before speed",
+        kAny, "precision mixed_precision torch_dtype param_dtype bf16"},
 };
 
 }  // namespace troupe::launch

@@ -1,6 +1,7 @@
 #include "launch/manifest/resolve/resolve.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -8,7 +9,7 @@
 #include <iterator>
 #include <variant>
 
-#include "actors/topology/run_spec.h"
+#include "actors/topology/layer_split.h"
 #include "launch/manifest/resolve/model_source.h"
 #include "schedules/analysis/validate.h"
 #include "schedules/generators/generators.h"
@@ -145,7 +146,9 @@ int chunks_of_schedule(const Manifest& m) {
   return std::max(1, (plan->num_chunks() + plan->num_ranks() - 1) / plan->num_ranks());
 }
 
-void resolve_cluster(Manifest& m, const Machine& machine) {
+/// Derives what follows from mesh and schedule.
+void resolve_shape(Manifest& m, const Machine& machine) {
+  m.derive(m->schedule.chunks, chunks_of_schedule(m));
   const actors::CoreUse use = actors::core_use({.device = {.threads = m->cluster.device.threads},
                                                 .pin = std::nullopt,
                                                 .spin = std::nullopt,
@@ -175,6 +178,19 @@ void resolve_paths(Manifest& m) {
   m.resolve(m->eval_text.samples, 0);
 }
 
+/// The text of mesh.layout for a shape: the current text if it still describes the shape's layout.
+std::string layout_text(const actors::RunSpec& spec, const actors::ClusterShape& shape) {
+  const std::vector<int> layers = actors::layers_of(shape.layout);
+  for (const std::string& text : {spec.layout, std::string()}) {
+    const actors::LayerSplit split = actors::parse_split(text);
+    if (split.layers == layers) return text;
+    if (!split.layers.empty() || std::ssize(layers) > spec.model.num_hidden_layers) continue;
+    if (actors::split_layers(split, spec.model, static_cast<int>(layers.size())) == layers)
+      return text;
+  }
+  return fmt::format("{}", fmt::join(layers, ","));
+}
+
 }  // namespace
 
 void resolve(Manifest& manifest, const Machine& machine) {
@@ -188,9 +204,22 @@ void resolve(Manifest& manifest, const Machine& machine) {
   resolve_paths(manifest);
 }
 
-void resolve_shape(Manifest& manifest, const Machine& machine) {
-  manifest.derive(manifest->schedule.chunks, chunks_of_schedule(manifest));
-  resolve_cluster(manifest, machine);
+Manifest with_shape(Manifest manifest, const actors::ClusterShape& shape, const Machine& machine) {
+  const auto& [kind, chunks, csv, costs] = shape.schedule;
+  manifest->mesh.pp = shape.mesh.pp;
+  manifest->mesh.dp = shape.mesh.dp;
+  manifest->mesh.tp = shape.mesh.tp;
+  manifest->layout = layout_text(*manifest, shape);
+  manifest->schedule.kind = kind;
+  manifest->schedule.csv = csv;
+  manifest->schedule.costs = costs;
+  resolve_shape(manifest, machine);
+  // A change of shape may keep a number of chunks that is not the schedule's default.
+  if (int& own = manifest->schedule.chunks; own != chunks) {
+    manifest.given(own) ? manifest.resolve(own, chunks)
+                        : manifest.settle(manifest.key_of(own), std::int64_t{chunks});
+  }
+  return manifest;
 }
 
 }  // namespace troupe::launch

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "actors/topology/configuration.h"
 #include "launch/host/machine.h"
 #include "launch/manifest/toml/manifest.h"
 
@@ -10,7 +11,8 @@ namespace troupe::launch {
 /// Reads no file but schedule.csv. Throws Error{manifest} if a key cannot be derived.
 void resolve(Manifest& manifest, const Machine& machine);
 
-/// Derives again what follows from mesh and schedule, after the cluster's shape has changed.
-void resolve_shape(Manifest& manifest, const Machine& machine);
+/// The resolved manifest of a run after its cluster has changed to this shape; a resume starts with
+/// it. Keys that follow from the shape are derived again.
+Manifest with_shape(Manifest manifest, const actors::ClusterShape& shape, const Machine& machine);
 
 }  // namespace troupe::launch

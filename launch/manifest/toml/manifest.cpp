@@ -8,7 +8,6 @@
 #include <iterator>
 
 #include "launch/host/machine.h"
-#include "launch/manifest/toml/manifest_parser.h"
 #include "stages/storage/input_file.h"
 
 namespace troupe::launch {
@@ -84,18 +83,6 @@ std::string setting_line(std::string_view name, const Value& value) {
 
 std::string to_toml(const Value& value) {
   return std::visit(Printer{}, value);
-}
-
-Manifest Manifest::parse(std::string_view text, const std::string& name,
-                         std::span<const std::string> overrides) {
-  Manifest manifest;
-  manifest.name_ = name;
-  ManifestParser parser(manifest);
-  parser.defaults();
-  parser.file(text);
-  for (const std::string& override_ : overrides) parser.override_with(override_);
-  parser.mark_derived();
-  return manifest;
 }
 
 Manifest Manifest::read(const std::filesystem::path& path, std::span<const std::string> overrides) {

@@ -42,6 +42,7 @@ class Manifest {
     return key_at(&member);
   }
   const Key& key_of(const Key& key) const { return key; }
+  const Key& key_at(const void* member) const;
   Value value(const Key& key) const { return key.get(&settings_); }
   /// The value of a text or a choice, as the manifest has it.
   std::string text(const auto& key) const { return std::get<std::string>(value(key_of(key))); }
@@ -115,7 +116,6 @@ class Manifest {
   };
   friend class ManifestParser;
 
-  const Key& key_at(const void* member) const;
   const State& state(const Key& key) const;
   State& state(const Key& key) { return const_cast<State&>(std::as_const(*this).state(key)); }
   std::string place_of(const Key& key) const;

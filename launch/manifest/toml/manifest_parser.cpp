@@ -1,11 +1,10 @@
-#include "launch/manifest/toml/manifest_parser.h"
-
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
 #include <algorithm>
 
 #include "launch/host/suggest.h"
+#include "launch/manifest/toml/manifest.h"
 #include "launch/manifest/toml/synonyms.h"
 #include "launch/manifest/toml/toml_values.h"
 
@@ -50,7 +49,7 @@ bool is_bare(const Key& key, const std::string& text) {
 }
 
 std::string unknown_table(std::string_view table) {
-  if (const auto here = find_synonym(table_synonyms(), table); !here.empty())
+  if (const auto here = find_synonym(kTableSynonyms, table); !here.empty())
     return fmt::format("unknown table [{0}]; {0} is [{1}] here", brief(table), here);
   const auto tables = manifest_tables();
   return fmt::format("unknown table [{}]; did you mean [{}]? Tables are {}", brief(table),
@@ -61,9 +60,9 @@ std::string unknown_table(std::string_view table) {
 /// then the same name in another table, then what others call so, then by edit distance.
 std::string unknown_key(std::string_view table, std::string_view name) {
   const std::string full = fmt::format("{}.{}", table, name);
-  if (const auto now = find_synonym(renamed_keys(), full); !now.empty())
+  if (const auto now = find_synonym(kRenamedKeys, full); !now.empty())
     return fmt::format("'{}' is called '{}' now", full, now);
-  if (const auto instead = find_synonym(megatron_keys(), full); !instead.empty())
+  if (const auto instead = find_synonym(kMegatronKeys, full); !instead.empty())
     return fmt::format("'{}' is a name of Megatron-LM; here {}", full, instead);
   std::vector<std::string_view> names;
   for (const Key& key : manifest_keys()) {
@@ -85,6 +84,26 @@ std::string unknown_top(std::string_view name, const toml::node& node) {
 }
 
 }  // namespace
+
+/// Fills a Manifest from the defaults, a TOML text and overrides, in this order.
+class ManifestParser {
+ public:
+  explicit ManifestParser(Manifest& manifest) : manifest_(manifest) {}
+
+  void defaults();
+  void file(std::string_view text);
+  void override_with(const std::string& assignment);
+  /// Marks the keys that run.derived names and no override set as derived, so that they are derived
+  /// again. Until then their values are those of the file, for parse_resolved(), which takes a
+  /// resolved text as it is.
+  void mark_derived();
+
+ private:
+  void read_table(std::string_view table, const toml::table& nodes);
+  void set(const Key& key, Value value, Manifest::Origin origin, const std::string& place);
+
+  Manifest& manifest_;
+};
 
 void ManifestParser::set(const Key& key, Value value, Manifest::Origin origin,
                          const std::string& place) {
@@ -174,6 +193,18 @@ void ManifestParser::override_with(const std::string& assignment) {
   const Value value =
       value_of(*key, *parsed.get("value"), [&](const toml::node&) { return place; });
   set(*key, value, Manifest::Origin::override_, place);
+}
+
+Manifest Manifest::parse(std::string_view text, const std::string& name,
+                         std::span<const std::string> overrides) {
+  Manifest manifest;
+  manifest.name_ = name;
+  ManifestParser parser(manifest);
+  parser.defaults();
+  parser.file(text);
+  for (const std::string& override_ : overrides) parser.override_with(override_);
+  parser.mark_derived();
+  return manifest;
 }
 
 }  // namespace troupe::launch

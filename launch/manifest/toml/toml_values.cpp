@@ -69,8 +69,8 @@ std::string unknown_row_key(std::span<const Key> keys, std::string_view name) {
   const std::string_view list = keys.front().table;
   std::vector<std::string_view> names;
   for (const Key& key : keys) names.push_back(key.name);
-  const std::string_view synonym = find_synonym(row_key_synonyms(list), name);
-  const std::string_view meant = synonym.empty() ? nearest(name, names) : synonym;
+  const Key* called = find_key_called(keys, name);
+  const std::string_view meant = called ? called->name : nearest(name, names);
   return fmt::format("unknown key '{}' of [[{}]]; did you mean '{}' ({})? Its keys are {}",
                      brief(name), list, meant, std::ranges::find(keys, meant, &Key::name)->meaning,
                      quoted_list(names));
@@ -110,17 +110,14 @@ std::optional<Value> rows_of(const toml::node& node, const PlaceOf& place_of) {
 std::optional<Value> convert(const toml::node& node, Kind kind, const PlaceOf& place_of) {
   switch (kind) {
     case Kind::boolean:
-      if (node.is_boolean()) return *node.value<bool>();
-      break;
+      return node.value_exact<bool>();
     case Kind::integer:
-      if (node.is_integer()) return *node.value<std::int64_t>();
-      break;
+      return node.value_exact<std::int64_t>();
     case Kind::number:
-      if (node.is_number()) return *node.value<double>();
+      if (node.is_number()) return node.value<double>();
       break;
     case Kind::text:
-      if (node.is_string()) return *node.value<std::string>();
-      break;
+      return node.value_exact<std::string>();
     case Kind::texts:
       if (node.is_string()) return std::vector<std::string>{*node.value<std::string>()};
       if (node.is_array()) return list_of<std::string>(node);

@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(gradients_and_weights_are_divided_as_the_manifest_says) {
 }
 
 BOOST_AUTO_TEST_CASE(keys_of_other_trainers_are_named) {
-  for (const launch::Synonyms& row : launch::megatron_keys()) {
+  for (const launch::Synonyms& row : launch::kMegatronKeys) {
     std::istringstream names{std::string(row.names)};
     for (std::string name; names >> name;)
       refused({name + "=true"}, {name, "Megatron-LM", std::string(row.here)});

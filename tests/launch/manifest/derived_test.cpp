@@ -3,7 +3,7 @@
 
 #include "actors/topology/configuration.h"
 #include "launch/manifest/resolve/changes.h"
-#include "launch/manifest/resolve/reshape.h"
+#include "launch/manifest/resolve/resolve.h"
 #include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"

@@ -1,11 +1,10 @@
-#include "launch/manifest/resolve/reshape.h"
-
 #include <boost/test/unit_test.hpp>
 #include <optional>
 #include <set>
 
 #include "actors/topology/scale.h"
 #include "actors/topology/schedule_kinds.h"
+#include "launch/manifest/resolve/resolve.h"
 #include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 

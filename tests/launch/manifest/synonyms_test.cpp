@@ -27,7 +27,7 @@ std::vector<std::string> words_of(std::string_view names) {
 
 /// Fails if a name stands twice, or is a name here.
 template <typename IsHere>
-void check_names(std::span<const Synonyms> rows, const IsHere& is_here) {
+void check_names(const std::vector<Synonyms>& rows, const IsHere& is_here) {
   std::set<std::string> seen;
   for (const Synonyms& row : rows)
     for (const std::string& name : words_of(row.names)) {
@@ -37,6 +37,18 @@ void check_names(std::span<const Synonyms> rows, const IsHere& is_here) {
     }
 }
 
+/// The names of keys in their rows.
+std::vector<Synonyms> names_of(std::span<const Key> keys) {
+  std::vector<Synonyms> rows;
+  for (const Key& key : keys) {
+    if (!key.called.empty()) rows.push_back({.names = key.called, .here = key.name});
+    for (const std::string& name : words_of(key.called))
+      BOOST_TEST(find_key_called(keys, name) == &key, name);
+  }
+  BOOST_TEST(!rows.empty());
+  return rows;
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(what_is_named_instead_exists) {
@@ -44,42 +56,41 @@ BOOST_AUTO_TEST_CASE(what_is_named_instead_exists) {
   const auto is_table = [&](std::string_view name) {
     return std::ranges::find(tables, name) != tables.end();
   };
-  check_names(table_synonyms(), is_table);
-  for (const Synonyms& row : table_synonyms()) BOOST_TEST(is_table(row.here), row.here);
+  check_names({kTableSynonyms.begin(), kTableSynonyms.end()}, is_table);
+  for (const Synonyms& row : kTableSynonyms) BOOST_TEST(is_table(row.here), row.here);
   const auto is_key = [](std::string_view name) {
     const auto dot = name.find('.');
     return dot != name.npos && find_key(name.substr(0, dot), name.substr(dot + 1)) != nullptr;
   };
-  check_names(key_synonyms(), is_key);
-  check_names(names_without_key(), [&](std::string_view name) {
-    return is_key(name) || !find_synonym(key_synonyms(), name).empty();
+  check_names(names_of(manifest_keys()), is_key);
+  check_names({kWithoutKey.begin(), kWithoutKey.end()}, [&](std::string_view name) {
+    return is_key(name) || find_key_called(manifest_keys(), name);
   });
-  for (const Synonyms& row : key_synonyms()) {
-    const auto dot = row.here.find('.');
-    BOOST_TEST(find_key(row.here.substr(0, dot), row.here.substr(dot + 1)) != nullptr, row.here);
-  }
   for (const auto keys :
-       {row_keys<Source>(), row_keys<EvalSet>(), row_keys<stages::ParameterGroup>()}) {
-    const auto is_here = [&](std::string_view name) {
+       {row_keys<Source>(), row_keys<EvalSet>(), row_keys<stages::ParameterGroup>()})
+    check_names(names_of(keys), [&](std::string_view name) {
       return std::ranges::find(keys, name, &Key::name) != keys.end();
-    };
-    const auto rows = row_key_synonyms(keys.front().table);
-    BOOST_TEST(!rows.empty());
-    check_names(rows, is_here);
-    for (const Synonyms& row : rows) BOOST_TEST(is_here(row.here), row.here);
-  }
+    });
+}
+
+BOOST_AUTO_TEST_CASE(values_that_are_named_instead_exist) {
+  std::size_t found = 0;
   for (const Key& key : manifest_keys()) {
     std::vector<std::string_view> choices(key.member.choices.begin(), key.member.choices.end());
     if (key.table == "schedule" && key.name == "kind") choices = actors::schedule_kinds();
     const auto is_choice = [&](std::string_view value) {
       return std::ranges::find(choices, value) != choices.end();
     };
-    const auto rows = value_synonyms(key.full_name());
+    std::vector<Synonyms> rows;
+    for (const auto& [of, names, here] : kValueSynonyms)
+      if (of == key.full_name()) rows.push_back({.names = names, .here = here});
+    found += rows.size();
     check_names(rows, is_choice);
     for (const Synonyms& row : rows) BOOST_TEST(is_choice(row.here), key.name << " " << row.here);
     for (const auto choice : choices)
       BOOST_TEST(value_synonym(key.table, key.name, choice) == "", key.name << " " << choice);
   }
+  BOOST_TEST(found == kValueSynonyms.size());
 }
 
 BOOST_AUTO_TEST_CASE(a_key_or_value_of_other_trainers_is_told_by_its_name_here) {
