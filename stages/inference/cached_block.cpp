@@ -1,5 +1,6 @@
 #include "stages/inference/cached_block.h"
 
+#include "tensor/parallel/division.h"
 namespace troupe::stages {
 
 using tensor::Tensor;

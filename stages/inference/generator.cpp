@@ -5,8 +5,7 @@
 #include <algorithm>
 
 #include "tensor/error.h"
-#include "tensor/parallel/row_view.h"
-#include "tensor/parallel/vocab_range.h"
+#include "tensor/parallel/division.h"
 
 namespace troupe::stages {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tensor/error.h"
+#include "tensor/parallel/division.h"
 
 namespace troupe::stages {
 

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "tensor/error.h"
-#include "tensor/parallel/vocab_range.h"
+#include "tensor/parallel/division.h"
 
 namespace troupe::stages {
 

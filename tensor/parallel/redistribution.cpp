@@ -1,8 +1,7 @@
 #include "tensor/parallel/redistribution.h"
 
 #include "tensor/error.h"
-#include "tensor/parallel/even_split.h"
-#include "tensor/parallel/row_view.h"
+#include "tensor/parallel/division.h"
 
 namespace troupe::tensor {
 namespace {
@@ -46,17 +45,13 @@ Tensor own_rows(ProcessGroup& group, const Tensor& x) {
 }
 
 Tensor gather_rows(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& out) {
-  if (group.size() == 1) return x;
-  group.all_gather(stream, x, out)->wait(stream);
-  return out;
+  return gather_rows_uneven(stream, group, x, out, {});
 }
 
 Tensor reduce_scatter_rows(Stream& stream, ProcessGroup& group, const Tensor& x,
                            const Tensor& out) {
-  if (group.size() == 1) return x;
-  even_part("rows", x.shape[0], group.size());
-  group.reduce_scatter(stream, x, out)->wait(stream);
-  return out;
+  if (group.size() > 1) even_part("rows", x.shape[0], group.size());
+  return reduce_scatter_rows_uneven(stream, group, x, out, {});
 }
 
 Tensor gather_rows_uneven(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& out,

@@ -27,6 +27,17 @@ struct TensorParallel {
   const TensorParallelGroups* groups = nullptr;
 
   bool splits_tokens() const { return sequence_parallel && size > 1; }
+
+  /// The group of a forward or of a backward.
+  using Direction = ProcessGroup* TensorParallelGroups::*;
+  /// With sequence parallelism gathers the shards' tokens of `part` into `whole`; else null,
+  /// because they are the same.
+  std::unique_ptr<Work> gather_tokens(Direction direction, Stream& stream, const Tensor& part,
+                                      const Tensor& whole) const;
+  /// Sums the shards' `x`: in place (sum is x), or with sequence parallelism the shard's tokens
+  /// into `sum`. Null if there is one shard.
+  std::unique_ptr<Work> reduce(Direction direction, Stream& stream, const Tensor& x,
+                               const Tensor& sum) const;
 };
 
 /// Makes ops that `stream` is given from now on run after `work`. Null stands for a collective that

@@ -3,8 +3,8 @@
 #include <memory>
 
 #include "tensor/ops.h"
+#include "tensor/parallel/division.h"
 #include "tensor/parallel/tensor_parallel.h"
-#include "tensor/parallel/vocab_range.h"
 
 namespace troupe::tensor {
 

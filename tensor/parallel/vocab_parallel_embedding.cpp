@@ -1,7 +1,6 @@
 #include "tensor/parallel/vocab_parallel_embedding.h"
 
-#include "tensor/error.h"
-#include "tensor/parallel/even_split.h"
+#include "tensor/parallel/division.h"
 
 namespace troupe::tensor {
 
@@ -11,7 +10,7 @@ VocabParallelEmbedding::VocabParallelEmbedding(Device& device, const EmbeddingSh
       whole_(whole),
       range_(vocab_range(whole.vocabulary, parallel.size, parallel.shard)),
       ops_(device.ops()) {
-  if (parallel.splits_tokens()) even_part("tokens of a microbatch", whole.tokens, parallel.size);
+  check_tokens(whole.tokens, parallel);
 }
 
 std::int64_t VocabParallelEmbedding::gathered_elements() const {
@@ -27,18 +26,13 @@ void VocabParallelEmbedding::lookup(Stream& stream, const Tensor& ids, const Ten
 
 std::unique_ptr<Work> VocabParallelEmbedding::reduce_output(Stream& stream, const Tensor& x_full,
                                                             const Tensor& x) {
-  if (parallel_.size == 1) return nullptr;
-  if (parallel_.splits_tokens())
-    return parallel_.groups->forward->reduce_scatter(stream, x_full, x);
-  TROUPE_ASSERT(x.data == x_full.data);
-  return parallel_.groups->forward->all_reduce(stream, x);
+  return parallel_.reduce(&TensorParallelGroups::forward, stream, x_full, x);
 }
 
 std::unique_ptr<Work> VocabParallelEmbedding::gather_output_gradient(Stream& stream,
                                                                      const Tensor& dx,
                                                                      const Tensor& dx_full) {
-  if (!parallel_.splits_tokens()) return nullptr;
-  return parallel_.groups->backward->all_gather(stream, dx, dx_full);
+  return parallel_.gather_tokens(&TensorParallelGroups::backward, stream, dx, dx_full);
 }
 
 void VocabParallelEmbedding::weight_gradient(Stream& stream, const Tensor& ids,

@@ -4,8 +4,8 @@
 
 #include "tensor/linear.h"
 #include "tensor/ops.h"
+#include "tensor/parallel/division.h"
 #include "tensor/parallel/tensor_parallel.h"
-#include "tensor/parallel/vocab_range.h"
 
 namespace troupe::tensor {
 

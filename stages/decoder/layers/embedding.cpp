@@ -1,6 +1,6 @@
 #include "stages/decoder/layers/embedding.h"
 
-#include "tensor/parallel/row_view.h"
+#include "tensor/parallel/division.h"
 
 namespace troupe::stages {
 

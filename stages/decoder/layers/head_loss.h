@@ -9,7 +9,7 @@
 #include "stages/decoder/layers/packed_copies.h"
 #include "stages/decoder/layers/streams.h"
 #include "tensor/ops.h"
-#include "tensor/parallel/column_parallel_linear.h"
+#include "tensor/parallel/parallel_linear.h"
 #include "tensor/parallel/vocab_parallel_cross_entropy.h"
 
 namespace troupe::stages {

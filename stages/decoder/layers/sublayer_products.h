@@ -7,8 +7,7 @@
 #include "stages/decoder/layers/arena.h"
 #include "stages/decoder/layers/packed_copies.h"
 #include "stages/decoder/layers/sublayer_tensors.h"
-#include "tensor/parallel/column_parallel_linear.h"
-#include "tensor/parallel/row_parallel_linear.h"
+#include "tensor/parallel/parallel_linear.h"
 
 namespace troupe::stages {
 

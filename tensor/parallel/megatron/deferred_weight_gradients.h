@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "tensor/parallel/column_parallel_linear.h"
+#include "tensor/parallel/parallel_linear.h"
 
 namespace troupe::tensor {
 

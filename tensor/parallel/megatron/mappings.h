@@ -5,7 +5,7 @@
 // The conjugate operators of Megatron-LM (megatron/core/tensor_parallel/mappings.py) by its names:
 // what happens to activations where they enter or leave a part of the model that is divided among
 // shards, with what happens to their gradients there. Arguments and results are those of the
-// function that does the work (redistribution.h).
+// function that does the work (redistribution.h), of which most are another name.
 
 namespace troupe::tensor {
 
@@ -13,123 +13,52 @@ namespace troupe::tensor {
 inline Tensor copy_to_tensor_parallel(const Tensor& x) {
   return x;
 }
-inline Tensor copy_to_tensor_parallel_backward(Stream& stream, ProcessGroup& group,
-                                               const Tensor& dy) {
-  return sum_over_shards(stream, group, dy);
-}
+inline constexpr auto& copy_to_tensor_parallel_backward = sum_over_shards;
 
 /// Exit of such a block: every shard has a part of the sum y, and all of its gradient.
-inline Tensor reduce_from_tensor_parallel(Stream& stream, ProcessGroup& group, const Tensor& x) {
-  return sum_over_shards(stream, group, x);
-}
+inline constexpr auto& reduce_from_tensor_parallel = sum_over_shards;
 inline Tensor reduce_from_tensor_parallel_backward(const Tensor& dy) {
   return dy;
 }
 
 /// Divides columns that every shard has.
-inline Tensor scatter_to_tensor_parallel(Stream& stream, ProcessGroup& group, const Tensor& x,
-                                         const Tensor& out) {
-  return own_columns(stream, group, x, out);
-}
-inline Tensor scatter_to_tensor_parallel_backward(Stream& stream, ProcessGroup& group,
-                                                  const Tensor& dy, const Tensor& scratch,
-                                                  const Tensor& out) {
-  return gather_columns(stream, group, dy, scratch, out);
-}
+inline constexpr auto& scatter_to_tensor_parallel = own_columns;
+inline constexpr auto& scatter_to_tensor_parallel_backward = gather_columns;
 
 /// Joins columns for what all shards compute alike.
-inline Tensor gather_from_tensor_parallel(Stream& stream, ProcessGroup& group, const Tensor& x,
-                                          const Tensor& scratch, const Tensor& out) {
-  return gather_columns(stream, group, x, scratch, out);
-}
-inline Tensor gather_from_tensor_parallel_backward(Stream& stream, ProcessGroup& group,
-                                                   const Tensor& dy, const Tensor& out) {
-  return own_columns(stream, group, dy, out);
-}
+inline constexpr auto& gather_from_tensor_parallel = gather_columns;
+inline constexpr auto& gather_from_tensor_parallel_backward = own_columns;
 
 /// Divides tokens that every shard has.
-inline Tensor scatter_to_sequence_parallel(ProcessGroup& group, const Tensor& x) {
-  return own_rows(group, x);
-}
-inline Tensor scatter_to_sequence_parallel_backward(Stream& stream, ProcessGroup& group,
-                                                    const Tensor& dy, const Tensor& out) {
-  return gather_rows(stream, group, dy, out);
-}
+inline constexpr auto& scatter_to_sequence_parallel = own_rows;
+inline constexpr auto& scatter_to_sequence_parallel_backward = gather_rows;
 
 /// Joins tokens before a block whose weights are divided, so that every shard has a part of the
 /// gradient.
-inline Tensor gather_from_sequence_parallel(Stream& stream, ProcessGroup& group, const Tensor& x,
-                                            const Tensor& out) {
-  return gather_rows(stream, group, x, out);
-}
-inline Tensor gather_from_sequence_parallel_backward(Stream& stream, ProcessGroup& group,
-                                                     const Tensor& dy, const Tensor& out) {
-  return reduce_scatter_rows(stream, group, dy, out);
-}
+inline constexpr auto& gather_from_sequence_parallel = gather_rows;
+inline constexpr auto& gather_from_sequence_parallel_backward = reduce_scatter_rows;
 /// The backward where all shards compute alike with the joined tokens, so that every shard has the
 /// whole gradient.
-inline Tensor gather_from_sequence_parallel_replicated_backward(ProcessGroup& group,
-                                                                const Tensor& dy) {
-  return own_rows(group, dy);
-}
-inline Tensor gather_from_sequence_parallel_uneven(Stream& stream, ProcessGroup& group,
-                                                   const Tensor& x, const Tensor& out,
-                                                   std::span<const std::int64_t> counts) {
-  return gather_rows_uneven(stream, group, x, out, counts);
-}
-inline Tensor gather_from_sequence_parallel_uneven_backward(Stream& stream, ProcessGroup& group,
-                                                            const Tensor& dy, const Tensor& out,
-                                                            std::span<const std::int64_t> counts) {
-  return reduce_scatter_rows_uneven(stream, group, dy, out, counts);
-}
+inline constexpr auto& gather_from_sequence_parallel_replicated_backward = own_rows;
+inline constexpr auto& gather_from_sequence_parallel_uneven = gather_rows_uneven;
+inline constexpr auto& gather_from_sequence_parallel_uneven_backward = reduce_scatter_rows_uneven;
 
 /// Exit of a block whose weights are divided, to tokens that are.
-inline Tensor reduce_scatter_to_sequence_parallel(Stream& stream, ProcessGroup& group,
-                                                  const Tensor& x, const Tensor& out) {
-  return reduce_scatter_rows(stream, group, x, out);
-}
-inline Tensor reduce_scatter_to_sequence_parallel_backward(Stream& stream, ProcessGroup& group,
-                                                           const Tensor& dy, const Tensor& out) {
-  return gather_rows(stream, group, dy, out);
-}
-inline Tensor reduce_scatter_to_sequence_parallel_uneven(Stream& stream, ProcessGroup& group,
-                                                         const Tensor& x, const Tensor& out,
-                                                         std::span<const std::int64_t> counts) {
-  return reduce_scatter_rows_uneven(stream, group, x, out, counts);
-}
-inline Tensor reduce_scatter_to_sequence_parallel_uneven_backward(
-    Stream& stream, ProcessGroup& group, const Tensor& dy, const Tensor& out,
-    std::span<const std::int64_t> counts) {
-  return gather_rows_uneven(stream, group, dy, out, counts);
-}
+inline constexpr auto& reduce_scatter_to_sequence_parallel = reduce_scatter_rows;
+inline constexpr auto& reduce_scatter_to_sequence_parallel_backward = gather_rows;
+inline constexpr auto& reduce_scatter_to_sequence_parallel_uneven = reduce_scatter_rows_uneven;
+inline constexpr auto& reduce_scatter_to_sequence_parallel_uneven_backward = gather_rows_uneven;
 
 /// Joins columns before a block whose weights are divided.
-inline Tensor all_gather_last_dim(Stream& stream, ProcessGroup& group, const Tensor& x,
-                                  const Tensor& scratch, const Tensor& out) {
-  return gather_columns(stream, group, x, scratch, out);
-}
-inline Tensor all_gather_last_dim_backward(Stream& stream, ProcessGroup& group, const Tensor& dy,
-                                           const Tensor& scratch, const Tensor& out) {
-  return reduce_scatter_columns(stream, group, dy, scratch, out);
-}
+inline constexpr auto& all_gather_last_dim = gather_columns;
+inline constexpr auto& all_gather_last_dim_backward = reduce_scatter_columns;
 
 /// Exit of a block whose weights are divided, to columns that are.
-inline Tensor reduce_scatter_last_dim(Stream& stream, ProcessGroup& group, const Tensor& x,
-                                      const Tensor& scratch, const Tensor& out) {
-  return reduce_scatter_columns(stream, group, x, scratch, out);
-}
-inline Tensor reduce_scatter_last_dim_backward(Stream& stream, ProcessGroup& group,
-                                               const Tensor& dy, const Tensor& scratch,
-                                               const Tensor& out) {
-  return gather_columns(stream, group, dy, scratch, out);
-}
+inline constexpr auto& reduce_scatter_last_dim = reduce_scatter_columns;
+inline constexpr auto& reduce_scatter_last_dim_backward = gather_columns;
 
 /// Rows from every shard to every shard, as the tokens of experts.
-inline Tensor all_to_all(Stream& stream, ProcessGroup& group, const Tensor& x, const Tensor& out,
-                         std::span<const std::int64_t> send_counts,
-                         std::span<const std::int64_t> receive_counts) {
-  return exchange_rows(stream, group, x, out, send_counts, receive_counts);
-}
+inline constexpr auto& all_to_all = exchange_rows;
 inline Tensor all_to_all_backward(Stream& stream, ProcessGroup& group, const Tensor& dy,
                                   const Tensor& out, std::span<const std::int64_t> send_counts,
                                   std::span<const std::int64_t> receive_counts) {
@@ -137,21 +66,9 @@ inline Tensor all_to_all_backward(Stream& stream, ProcessGroup& group, const Ten
 }
 
 /// From tokens that are divided to columns that are, and back.
-inline Tensor all_to_all_sp2hp(Stream& stream, ProcessGroup& group, const Tensor& x,
-                               const Tensor& scratch, const Tensor& out) {
-  return rows_to_columns(stream, group, x, scratch, out);
-}
-inline Tensor all_to_all_sp2hp_backward(Stream& stream, ProcessGroup& group, const Tensor& dy,
-                                        const Tensor& scratch, const Tensor& out) {
-  return columns_to_rows(stream, group, dy, scratch, out);
-}
-inline Tensor all_to_all_hp2sp(Stream& stream, ProcessGroup& group, const Tensor& x,
-                               const Tensor& scratch, const Tensor& out) {
-  return columns_to_rows(stream, group, x, scratch, out);
-}
-inline Tensor all_to_all_hp2sp_backward(Stream& stream, ProcessGroup& group, const Tensor& dy,
-                                        const Tensor& scratch, const Tensor& out) {
-  return rows_to_columns(stream, group, dy, scratch, out);
-}
+inline constexpr auto& all_to_all_sp2hp = rows_to_columns;
+inline constexpr auto& all_to_all_sp2hp_backward = columns_to_rows;
+inline constexpr auto& all_to_all_hp2sp = columns_to_rows;
+inline constexpr auto& all_to_all_hp2sp_backward = rows_to_columns;
 
 }  // namespace troupe::tensor

@@ -6,8 +6,7 @@
 
 #include "tensor/error.h"
 #include "tensor/ops.h"
-#include "tensor/parallel/even_split.h"
-#include "tensor/parallel/row_view.h"
+#include "tensor/parallel/division.h"
 
 namespace troupe::tensor {
 namespace {

@@ -1,6 +1,5 @@
-#include "tensor/parallel/column_parallel_linear.h"
 #include "tensor/parallel/megatron/shard_slice.h"
-#include "tensor/parallel/row_parallel_linear.h"
+#include "tensor/parallel/parallel_linear.h"
 #include "tests/support/async_device.h"
 #include "tests/tensor/shards.h"
 

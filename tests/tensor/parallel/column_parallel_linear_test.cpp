@@ -1,6 +1,5 @@
-#include "tensor/parallel/column_parallel_linear.h"
-
 #include "tensor/error.h"
+#include "tensor/parallel/parallel_linear.h"
 #include "tensor/parallel/redistribution.h"
 #include "tests/tensor/parallel/layer_shards.h"
 

@@ -1,7 +1,6 @@
-#include "tensor/parallel/row_parallel_linear.h"
-
 #include "tensor/error.h"
-#include "tensor/parallel/row_view.h"
+#include "tensor/parallel/division.h"
+#include "tensor/parallel/parallel_linear.h"
 #include "tests/tensor/parallel/layer_shards.h"
 
 namespace troupe::tensor {

@@ -1,8 +1,7 @@
-#include "tensor/parallel/vocab_range.h"
-
 #include <boost/test/unit_test.hpp>
 
 #include "tensor/error.h"
+#include "tensor/parallel/division.h"
 #include "tests/support/seed.h"
 
 namespace troupe::tensor {
