@@ -78,6 +78,20 @@ class Buffer {
   Deleter deleter_ = nullptr;
 };
 
+/// Memory that a layer's calls work in, in two pieces on 256-byte boundaries: one for forwards and
+/// one for gradients, so that a forward on one stream may run at the same time as a gradient on
+/// another.
+struct Scratch {
+  void* forward = nullptr;
+  void* backward = nullptr;
+};
+
+/// Sizes of the two pieces of a Scratch.
+struct ScratchBytes {
+  std::size_t forward = 0;
+  std::size_t backward = 0;
+};
+
 /// An ordered queue of ops on one device. On a CPU every op has run when its call returns. A stream
 /// ends once its ops have run, or the device has failed.
 class Stream {

@@ -117,4 +117,8 @@ std::unique_ptr<Device> make_cuda_device(const DeviceSpec& spec) {
   return std::unique_ptr<Device>(make(spec));
 }
 
+std::unique_ptr<Device> make_device(const DeviceSpec& spec) {
+  return spec.kind == DeviceKind::cpu ? make_cpu_device(spec.threads) : make_cuda_device(spec);
+}
+
 }  // namespace troupe::tensor

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "tensor/device.h"
-#include "tensor/scratch.h"
 
 namespace troupe::tensor {
 
@@ -26,6 +25,8 @@ struct LinearShape {
   bool operator==(const LinearShape&) const = default;
 };
 
+/// The shape. Throws Error{manifest} for one that has no meaning.
+const LinearShape& check(const LinearShape& shape);
 /// The numbers of rows that calls of a layer may have, each once, shape.rows first. Asserts that
 /// they fit together.
 std::vector<std::int64_t> row_counts(const LinearShape& shape);

@@ -3,9 +3,8 @@
 #include <cstdint>
 
 #include "tensor/device.h"
-#include "tensor/dropout.h"
 #include "tensor/linear.h"
-#include "tensor/matrix_slice.h"
+#include "tensor/random.h"
 
 // Shape letters: T tokens of a microbatch (batch * sequence), C channels, F feed-forward width, V
 // vocabulary, N any number of elements. "act" = float32 or bfloat16 (all act tensors of a call have

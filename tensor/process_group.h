@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -38,7 +40,11 @@ enum class Operation : std::uint8_t {
   barrier
 };
 /// "all-reduce".
-const char* name_of(Operation operation);
+inline const char* name_of(Operation operation) {
+  constexpr std::array kNames{"all-reduce", "all-gather", "reduce-scatter",
+                              "all-to-all", "broadcast",  "barrier"};
+  return kNames[static_cast<std::size_t>(operation)];
+}
 
 /// A collective that a member calls, as a value. Owns nothing.
 struct CollectiveCall {

@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tensor/matrix_slice.h"
 #include "tensor/tensor.h"
 
 namespace troupe::tensor {
@@ -41,6 +40,35 @@ class Random {
   explicit Random(std::uint64_t key) : key_(key) {}
 
   std::uint64_t key_;
+};
+
+/// Which elements of a global tensor are dropped, as a pure function: element `index` is kept if
+/// word `index` of the random numbers with this key (Random::word) is at least threshold(), and
+/// then multiplied by scale(). Nothing is stored between a forward and its backward.
+struct Dropout {
+  float p = 0;            ///< probability that an element is dropped, in [0, 1)
+  std::uint64_t key = 0;  ///< Random::key(); one for each use in a step
+
+  /// p * 2^32.
+  std::uint32_t threshold() const {
+    return static_cast<std::uint32_t>(static_cast<double>(p) * 0x1p32);
+  }
+  /// 1 / (1 - p), which keeps the expectation.
+  float scale() const { return static_cast<float>(1.0 / (1.0 - static_cast<double>(p))); }
+};
+
+/// The place of a tensor [R, C] within a global row-major matrix of which it is a part: element (r,
+/// c) is the global element (first_row + r, first_column + c). Random values are drawn by global
+/// index, so that every division of a matrix draws the same ones.
+struct MatrixSlice {
+  std::int64_t columns = 0;  // of the global matrix
+  std::int64_t first_row = 0;
+  std::int64_t first_column = 0;
+
+  /// Index in the global matrix of the element (r, c) of the slice.
+  std::uint64_t index(std::int64_t r, std::int64_t c) const {
+    return static_cast<std::uint64_t>((first_row + r) * columns + first_column + c);
+  }
 };
 
 /// x[i] = stddev * Random(seed, name).normal(i), x float32 in host memory; the same values for any

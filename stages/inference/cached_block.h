@@ -4,7 +4,7 @@
 
 #include "stages/decoder/layers/sublayer_products.h"
 #include "stages/inference/shard_threads.h"
-#include "tensor/cached_attention.h"
+#include "tensor/attention.h"
 
 namespace troupe::stages {
 

@@ -3,8 +3,8 @@
 #include <cstdint>
 
 #include "tensor/cpu/query_block.h"
-#include "tensor/dropout.h"
 #include "tensor/dtype.h"
+#include "tensor/random.h"
 
 namespace troupe::tensor {
 

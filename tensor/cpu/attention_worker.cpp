@@ -9,11 +9,6 @@ namespace {
 
 constexpr std::int64_t kBlockPositions = 64;
 
-std::size_t aligned(std::size_t bytes) {
-  constexpr std::size_t kAlignment = 64;
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 }  // namespace
 
 AttentionWorker::AttentionWorker(const AttentionShape& shape, Use use) : shape_(shape), use_(use) {

@@ -12,11 +12,6 @@
 namespace troupe::tensor {
 namespace {
 
-AttentionShape checked(const AttentionShape& shape) {
-  check(shape);
-  return shape;
-}
-
 /// The angles of so many positions of a sequence of `length` as PyTorch computes them: frequency
 /// and angle rounded to float32. `frequencies` [D/2] is scratch memory.
 void fill_rotation(const Rotary& rotary, std::int64_t length, std::int64_t positions,
@@ -49,7 +44,7 @@ std::byte* divide(void* scratch, std::vector<AttentionWorker>& workers) {
 }  // namespace
 
 CpuAttention::CpuAttention(const AttentionShape& shape, int threads)
-    : shape_(checked(shape)),
+    : shape_(check(shape)),
       scale_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)))) {
   const std::int64_t jobs = shape.batch * (shape.documents ? shape.seq_len : 1) * shape.kv_heads;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(threads, jobs); ++i) {
@@ -76,7 +71,7 @@ void CpuAttention::set_scratch(const Scratch& scratch) {
 }
 
 std::int64_t CpuAttention::saved_elements() const {
-  return shape_.batch * shape_.seq_len * (shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim;
+  return shape_.batch * shape_.seq_len * shape_.columns();
 }
 
 template <typename Body>
@@ -115,20 +110,11 @@ void CpuAttention::clear_padding(const AttentionCall& call, const Tensor& x,
               static_cast<std::size_t>(rows - end) * row);
 }
 
-std::int64_t CpuAttention::rows_of(const Tensor& out) const {
-  const std::int64_t rows = out.num_elements() / (shape_.heads * shape_.head_dim);
-  TROUPE_ASSERT(out.dtype == shape_.dtype);
-  TROUPE_ASSERT(out.num_elements() == rows * shape_.heads * shape_.head_dim);
-  const std::int64_t most = shape_.batch * shape_.seq_len;
-  TROUPE_ASSERT(rows == most || (shape_.documents && rows < most));
-  return rows;
-}
-
 void CpuAttention::forward(Stream&, const Tensor& qkv, const Tensor& saved, const Tensor& lse,
                            const Tensor& out, const AttentionCall& call) {
   check(shape_, call);
-  const std::int64_t rows = rows_of(out);
-  TROUPE_ASSERT(qkv.dtype == shape_.dtype && qkv.num_elements() == rows * columns());
+  const std::int64_t rows = rows_of(shape_, out, shape_.heads * shape_.head_dim);
+  TROUPE_ASSERT(rows_of(shape_, qkv, shape_.columns()) == rows);
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   TROUPE_ASSERT(lse.dtype == DType::f32);
   for_each_job(forward_workers_, call, rows, [&](AttentionWorker& worker, const Job& job) {
@@ -141,7 +127,7 @@ void CpuAttention::forward(Stream&, const Tensor& qkv, const Tensor& saved, cons
 void CpuAttention::recompute(Stream&, const Tensor& saved, const Tensor& lse, const Tensor& out,
                              const AttentionCall& call) {
   check(shape_, call);
-  const std::int64_t rows = rows_of(out);
+  const std::int64_t rows = rows_of(shape_, out, shape_.heads * shape_.head_dim);
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   TROUPE_ASSERT(lse.dtype == DType::f32);
   for_each_job(forward_workers_, call, rows, [&](AttentionWorker& worker, const Job& job) {
@@ -153,10 +139,10 @@ void CpuAttention::recompute(Stream&, const Tensor& saved, const Tensor& lse, co
 void CpuAttention::backward(Stream&, const Tensor& saved, const Tensor& lse, const Tensor& out,
                             const Tensor& dout, const Tensor& dqkv, const AttentionCall& call) {
   check(shape_, call);
-  const std::int64_t rows = rows_of(out);
-  TROUPE_ASSERT(dqkv.dtype == shape_.dtype && dqkv.num_elements() == rows * columns());
+  const std::int64_t rows = rows_of(shape_, out, shape_.heads * shape_.head_dim);
+  TROUPE_ASSERT(rows_of(shape_, dqkv, shape_.columns()) == rows);
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
-  TROUPE_ASSERT(rows_of(dout) == rows);
+  TROUPE_ASSERT(rows_of(shape_, dout, shape_.heads * shape_.head_dim) == rows);
   for_each_job(backward_workers_, call, rows, [&](AttentionWorker& worker, const Job& job) {
     backward_job(worker, job, saved, lse, out, dout, dqkv, call);
   });
@@ -258,8 +244,8 @@ void CpuAttention::place_heads(const QueryBlock& block, const Rotation& rotation
 
 CpuAttention::Heads CpuAttention::heads_of_qkv(const Tensor& qkv, const Job& job) const {
   const std::int64_t h = shape_.heads, k = shape_.kv_heads, d = shape_.head_dim;
-  const HeadRows rows =
-      HeadRows{qkv.data, shape_.dtype, columns()}.from_position(job.batch * job.rows + job.first);
+  const HeadRows rows = HeadRows{qkv.data, shape_.dtype, shape_.columns()}.from_position(
+      job.batch * job.rows + job.first);
   return {.q = rows.from_element(job.kv_head * group() * d),
           .k = rows.from_element((h + job.kv_head) * d),
           .v = rows.from_element((h + k + job.kv_head) * d)};
@@ -306,10 +292,6 @@ ScoreDropout CpuAttention::dropout_of(const AttentionCall& call, const Job& job)
 
 QueryBlock CpuAttention::all_positions(const Job& job, std::int64_t heads) const {
   return {.positions = job.length, .group = heads, .head_dim = shape_.head_dim};
-}
-
-std::int64_t CpuAttention::columns() const {
-  return (shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim;
 }
 
 std::size_t CpuAttention::angles() const {

@@ -47,7 +47,6 @@ class CpuAttention final : public Attention {
                     std::int64_t rows, const Body& body) const;
   /// Clears the rows of x after the last document.
   void clear_padding(const AttentionCall& call, const Tensor& x, std::int64_t rows) const;
-  std::int64_t rows_of(const Tensor& out) const;
   /// Fills a job's part of saved.
   void save_job(AttentionWorker& worker, const Job& job, const Tensor& qkv,
                 const Tensor& saved) const;
@@ -74,8 +73,7 @@ class CpuAttention final : public Attention {
   ScoreDropout dropout_of(const AttentionCall& call, const Job& job) const;
   /// The positions of a job's sequence, each with so many heads.
   QueryBlock all_positions(const Job& job, std::int64_t heads) const;
-  std::int64_t columns() const;  ///< of qkv
-  std::size_t angles() const;    ///< elements of one of the tables; 0 if nothing is rotated
+  std::size_t angles() const;  ///< elements of one of the tables; 0 if nothing is rotated
 
   const AttentionShape shape_;
   const float scale_;

@@ -7,20 +7,11 @@
 #include <utility>
 
 #include "tensor/cpu/attention_scores.h"
+#include "tensor/cpu/product.h"
 #include "tensor/error.h"
 
 namespace troupe::tensor {
 namespace {
-
-CachedAttentionShape checked(const CachedAttentionShape& shape) {
-  check(shape);
-  return shape;
-}
-
-std::size_t aligned(std::size_t bytes) {
-  constexpr std::size_t kAlignment = 64;
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 std::size_t floats(std::int64_t count) {
   return aligned(static_cast<std::size_t>(count) * sizeof(float));
@@ -29,7 +20,7 @@ std::size_t floats(std::int64_t count) {
 }  // namespace
 
 CpuCachedAttention::CpuCachedAttention(const CachedAttentionShape& shape, int threads)
-    : shape_(checked(shape)), threads_(threads) {
+    : shape_(check(shape)), threads_(threads) {
   blocks_.reserve(static_cast<std::size_t>(shape.rows));
 }
 
@@ -98,12 +89,8 @@ void CpuCachedAttention::find_blocks(const CachedTokens& tokens) {
 
 void CpuCachedAttention::forward(Stream&, const Tensor& qkv, const CachedTokens& tokens,
                                  const Tensor& cache, const Tensor& out) {
-  check(shape_, tokens);
-  const std::int64_t rows = tokens.sequences.num_elements();
-  TROUPE_ASSERT(qkv.dtype == shape_.dtype && qkv.num_elements() == rows * columns());
+  check(shape_, tokens, qkv, out);
   TROUPE_ASSERT(cache.dtype == shape_.dtype && cache.num_elements() == cache_elements());
-  TROUPE_ASSERT(out.dtype == shape_.dtype &&
-                out.num_elements() == rows * shape_.heads * shape_.head_dim);
   find_blocks(tokens);
   const std::int64_t kv_heads = shape_.kv_heads;
   const auto jobs = static_cast<std::int64_t>(blocks_.size()) * kv_heads;
@@ -135,7 +122,7 @@ CachedHead CpuCachedAttention::head_of(const Tensor& cache, const Block& block,
 
 HeadRows CpuCachedAttention::heads_of(const Tensor& qkv, const Block& block,
                                       std::int64_t head) const {
-  const HeadRows rows{qkv.data, shape_.dtype, columns()};
+  const HeadRows rows{qkv.data, shape_.dtype, shape_.columns()};
   return rows.from_position(block.row).from_element(head * shape_.head_dim);
 }
 

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tensor/cached_attention.h"
+#include "tensor/attention.h"
 #include "tensor/cpu/key_value_cache.h"
 
 namespace troupe::tensor {
@@ -36,7 +36,6 @@ class CpuCachedAttention final : public CachedAttention {
   };
 
   std::int64_t group() const { return shape_.heads / shape_.kv_heads; }
-  std::int64_t columns() const { return (shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim; }
   std::int64_t block_positions() const;
   std::int64_t padded_capacity() const;
   std::int64_t head_elements() const;  ///< of the cache of one sequence and head

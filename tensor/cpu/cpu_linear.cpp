@@ -1,29 +1,11 @@
 #include "tensor/cpu/cpu_linear.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "tensor/error.h"
 
 namespace troupe::tensor {
 namespace {
-
-LinearShape checked(const LinearShape& shape) {
-  const auto is_act = [](DType dtype) { return dtype == DType::f32 || dtype == DType::bf16; };
-  if (shape.rows < 1 || shape.in < 1 || shape.out < 1) {
-    throw Error(ErrorKind::manifest,
-                fmt::format("a linear layer of {} rows, {} inputs and {} outputs; each must be at "
-                            "least 1",
-                            shape.rows, shape.in, shape.out));
-  }
-  if (!is_act(shape.dtype) || !is_act(shape.output_dtype)) {
-    throw Error(ErrorKind::manifest,
-                fmt::format("a linear layer of {} with outputs of {}; use float32 or bfloat16",
-                            name_of(shape.dtype), name_of(shape.output_dtype)));
-  }
-  return shape;
-}
 
 ProductShape forward_of(const LinearShape& shape, Addend addend) {
   return {.m = shape.rows,
@@ -88,7 +70,7 @@ void CpuLinear::Products::set_scratch(const Scratch& scratch) {
     product->set_scratch(scratch.backward);
 }
 
-CpuLinear::CpuLinear(const LinearShape& shape, int threads) : shape_(checked(shape)) {
+CpuLinear::CpuLinear(const LinearShape& shape, int threads) : shape_(check(shape)) {
   const std::vector<std::int64_t> counts = row_counts(shape);
   products_.reserve(counts.size());
   LinearShape part = shape;
@@ -118,8 +100,7 @@ std::size_t CpuLinear::packed_bytes() const {
 }
 
 std::size_t CpuLinear::input_gradient_offset() const {
-  constexpr std::size_t kAlignment = 64;
-  return (first().forward.packed_bytes() + kAlignment - 1) / kAlignment * kAlignment;
+  return aligned(first().forward.packed_bytes());
 }
 
 void CpuLinear::pack(Stream&, const Tensor& w, void* packed) {

@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "tensor/cpu/simd-inl.h"
-#include "tensor/dropout.h"
+#include "tensor/random.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::tensor::HWY_NAMESPACE {

@@ -57,10 +57,6 @@ ProductShape widened(ProductShape shape) {
   return shape;
 }
 
-std::size_t aligned(std::size_t bytes) {
-  constexpr std::size_t kAlignment = 64;
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 std::int64_t aligned_floats(std::int64_t count) {
   return static_cast<std::int64_t>(aligned(static_cast<std::size_t>(count) * sizeof(float)) /
                                    sizeof(float));

@@ -27,6 +27,12 @@ struct ProductShape {
   Addend addend = Addend::none;
 };
 
+/// The bytes rounded up to whole cache lines.
+constexpr std::size_t aligned(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 64;
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 /// Whether products of bfloat16 matrices are computed as float32 ones on this processor. Without
 /// AVX-512 oneDNN has no others. Intel's processors without AMX have instructions for bfloat16, but
 /// oneDNN is nearly twice as fast with float32. Products of two bfloat16 numbers are exact in

@@ -14,15 +14,9 @@
 namespace troupe::tensor::cuda {
 namespace {
 
-constexpr std::size_t kRowAlignment = 16;
-
-AttentionShape checked(const AttentionShape& s) {
+const AttentionShape& checked(const AttentionShape& s) {
   check(s);
-  if (s.head_dim > kMostHeadDim) {
-    throw Error(ErrorKind::manifest,
-                fmt::format("head size {}; attention on a GPU has kernels for head sizes up to {}",
-                            s.head_dim, kMostHeadDim));
-  }
+  check_head_dim(s.head_dim);
   constexpr std::int64_t kMostRows = std::numeric_limits<int>::max();  // a kernel's int counts them
   if (s.batch > kMostRows / s.seq_len / (s.heads + 2 * s.kv_heads)) {
     throw Error(ErrorKind::manifest,
@@ -35,17 +29,20 @@ AttentionShape checked(const AttentionShape& s) {
 
 }  // namespace
 
+void check_head_dim(std::int64_t head_dim) {
+  if (head_dim <= kMostHeadDim) return;
+  throw Error(ErrorKind::manifest,
+              fmt::format("head size {}; attention on a GPU has kernels for head sizes up to {}",
+                          head_dim, kMostHeadDim));
+}
+
+std::int64_t padded_width(DType dtype, std::int64_t head_dim) {
+  const auto elements = static_cast<std::int64_t>(16 / size_of(dtype));
+  return (head_dim + elements - 1) / elements * elements;
+}
+
 KernelAttention::KernelAttention(const AttentionShape& shape, KernelStream& preparation)
     : shape_(checked(shape)), preparation_(preparation) {}
-
-std::int64_t KernelAttention::columns() const {
-  return (shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim;
-}
-
-std::int64_t KernelAttention::saved_width() const {
-  const auto elements = static_cast<std::int64_t>(kRowAlignment / size_of(shape_.dtype));
-  return (shape_.head_dim + elements - 1) / elements * elements;
-}
 
 std::int64_t KernelAttention::angles() const {
   if (!shape_.rotary) return 0;
@@ -60,7 +57,8 @@ std::int64_t KernelAttention::lengths() const {
 }
 
 std::int64_t KernelAttention::saved_elements() const {
-  return tokens() * (shape_.heads + 2 * shape_.kv_heads) * saved_width();
+  return tokens() * (shape_.heads + 2 * shape_.kv_heads) *
+         padded_width(shape_.dtype, shape_.head_dim);
 }
 
 ScratchBytes KernelAttention::scratch_bytes() const {
@@ -118,16 +116,9 @@ KernelAttention::Tables KernelAttention::tables_of(const AttentionCall& call, co
   return memory;
 }
 
-std::int64_t KernelAttention::tokens_of(const Tensor& x, std::int64_t columns) const {
-  const std::int64_t count = x.num_elements() / columns;
-  TROUPE_ASSERT(x.dtype == shape_.dtype && x.num_elements() == count * columns);
-  TROUPE_ASSERT(count == tokens() || (shape_.documents && count < tokens()));
-  return count;
-}
-
 void KernelAttention::save(Stream& stream, const Tensor& qkv, const Tensor& saved,
                            const AttentionCall& call) {
-  const std::int64_t count = tokens_of(qkv, columns());
+  const std::int64_t count = rows_of(shape_, qkv, shape_.columns());
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   const Tables tables = tables_of(call, forward_, count, stream);
   launch_save_heads(shape_.dtype,
@@ -136,7 +127,7 @@ void KernelAttention::save(Stream& stream, const Tensor& qkv, const Tensor& save
                      .heads = shape_.heads,
                      .kv_heads = shape_.kv_heads,
                      .head_dim = shape_.head_dim,
-                     .saved_width = saved_width(),
+                     .saved_width = padded_width(shape_.dtype, shape_.head_dim),
                      .qkv = qkv.data,
                      .saved = saved.data,
                      .cos = tables.cos,
@@ -145,7 +136,7 @@ void KernelAttention::save(Stream& stream, const Tensor& qkv, const Tensor& save
 }
 
 void KernelAttention::rotate_back(Stream& stream, const Tensor& dqkv) {
-  TROUPE_ASSERT(!shape_.documents && tokens_of(dqkv, columns()) == tokens());
+  TROUPE_ASSERT(!shape_.documents && rows_of(shape_, dqkv, shape_.columns()) == tokens());
   if (!shape_.rotary) return;
   launch_rotate_back(shape_.dtype,
                      {.batch = shape_.batch,
@@ -177,7 +168,7 @@ void KernelAttention::backward(Stream& stream, const Tensor& saved, const Tensor
                                const Tensor& out, const Tensor& dout, const Tensor& dqkv,
                                const AttentionCall& call) {
   TROUPE_ASSERT(dout.dtype == shape_.dtype && dout.num_elements() == out.num_elements());
-  const std::int64_t count = tokens_of(dqkv, columns());
+  const std::int64_t count = rows_of(shape_, dqkv, shape_.columns());
   TROUPE_ASSERT(delta_);
   const Tables tables = tables_of(call, backward_, count, stream);
   AttentionArguments x = arguments(saved, lse, out, call);
@@ -197,7 +188,8 @@ void KernelAttention::backward(Stream& stream, const Tensor& saved, const Tensor
 AttentionArguments KernelAttention::arguments(const Tensor& saved, const Tensor& lse,
                                               const Tensor& out, const AttentionCall& call) const {
   check(shape_, call);
-  const std::int64_t s = shape_.seq_len, count = tokens_of(out, shape_.heads * shape_.head_dim);
+  const std::int64_t s = shape_.seq_len,
+                     count = rows_of(shape_, out, shape_.heads * shape_.head_dim);
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   TROUPE_ASSERT(lse.dtype == DType::f32 && lse.num_elements() == count * shape_.heads);
   AttentionArguments x{
@@ -208,7 +200,7 @@ AttentionArguments KernelAttention::arguments(const Tensor& saved, const Tensor&
       .head_dim = static_cast<int>(shape_.head_dim),
       .starts = call.documents.as<std::int32_t>(),
       .documents = shape_.documents ? static_cast<int>(call.documents.num_elements() - 1) : 0,
-      .saved_width = static_cast<int>(saved_width()),
+      .saved_width = static_cast<int>(padded_width(shape_.dtype, shape_.head_dim)),
       .causal = shape_.causal,
       .scale = static_cast<float>(1 / std::sqrt(double(shape_.head_dim))),
       .mask = call.mask.as<float>(),

@@ -6,6 +6,11 @@
 
 namespace troupe::tensor::cuda {
 
+/// Throws Error{manifest} for heads that no kernel serves.
+void check_head_dim(std::int64_t head_dim);
+/// The head size rounded up so that a row of a head is a multiple of 16 bytes.
+std::int64_t padded_width(DType dtype, std::int64_t head_dim);
+
 /// Attention by kernels of our own (FlashAttention-2, arXiv 2307.08691), for every shape with a
 /// head size up to kMostHeadDim: bfloat16 by the tensor cores, float32 by fused multiply-adds. A
 /// backward computes the probabilities twice, once for the gradients of keys and values and once
@@ -51,8 +56,6 @@ class KernelAttention final : public Attention {
 
   /// The most tokens of a call.
   std::int64_t tokens() const { return shape_.batch * shape_.seq_len; }
-  /// Tokens of a call, by a tensor with `columns` columns. Asserts that there may be so many.
-  std::int64_t tokens_of(const Tensor& x, std::int64_t columns) const;
   std::int64_t batch() const { return shape_.documents ? 1 : shape_.batch; }
   /// Lengths of documents with frequencies of their own, and one for all shorter ones.
   std::int64_t lengths() const;
@@ -61,9 +64,7 @@ class KernelAttention final : public Attention {
   Tables tables_of(const AttentionCall& call, const Tables& memory, std::int64_t tokens,
                    Stream& stream) const;
   void save(Stream& stream, const Tensor& qkv, const Tensor& saved, const AttentionCall& call);
-  std::int64_t columns() const;      ///< of qkv
-  std::int64_t saved_width() const;  ///< W
-  std::int64_t angles() const;       ///< elements of one table; 0 if nothing is rotated
+  std::int64_t angles() const;  ///< elements of one table; 0 if nothing is rotated
   /// What the kernels of a call are given, still without the tensors of a backward.
   AttentionArguments arguments(const Tensor& saved, const Tensor& lse, const Tensor& out,
                                const AttentionCall& call) const;

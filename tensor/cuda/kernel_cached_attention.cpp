@@ -5,20 +5,16 @@
 #include <cmath>
 #include <limits>
 
-#include "tensor/cuda/kernels/attention_kernels.h"
+#include "tensor/cuda/kernel_attention.h"
 #include "tensor/cuda/op_arguments.h"
 #include "tensor/error.h"
 
 namespace troupe::tensor::cuda {
 namespace {
 
-CachedAttentionShape checked(const CachedAttentionShape& s) {
+const CachedAttentionShape& checked(const CachedAttentionShape& s) {
   check(s);
-  if (s.head_dim > kMostHeadDim) {
-    throw Error(ErrorKind::manifest,
-                fmt::format("head size {}; attention on a GPU has kernels for head sizes up to {}",
-                            s.head_dim, kMostHeadDim));
-  }
+  check_head_dim(s.head_dim);
   constexpr std::int64_t kMost = std::numeric_limits<int>::max();  // a kernel's int counts them
   if (s.rows > kMost / s.heads || s.capacity > kMost || s.sequences > kMost) {
     throw Error(
@@ -35,25 +31,15 @@ CachedAttentionShape checked(const CachedAttentionShape& s) {
 KernelCachedAttention::KernelCachedAttention(const CachedAttentionShape& shape)
     : shape_(checked(shape)) {}
 
-std::int64_t KernelCachedAttention::row_width() const {
-  constexpr std::size_t kRowAlignment = 16;
-  const auto elements = static_cast<std::int64_t>(kRowAlignment / size_of(shape_.dtype));
-  return (shape_.head_dim + elements - 1) / elements * elements;
-}
-
 std::int64_t KernelCachedAttention::cache_elements() const {
-  return 2 * shape_.sequences * shape_.kv_heads * shape_.capacity * row_width();
+  return 2 * shape_.sequences * shape_.kv_heads * shape_.capacity *
+         padded_width(shape_.dtype, shape_.head_dim);
 }
 
 void KernelCachedAttention::forward(Stream& stream, const Tensor& qkv, const CachedTokens& tokens,
                                     const Tensor& cache, const Tensor& out) {
-  check(shape_, tokens);
-  const std::int64_t rows = tokens.sequences.num_elements();
-  const std::int64_t all = shape_.heads + 2 * shape_.kv_heads;
-  TROUPE_ASSERT(qkv.dtype == shape_.dtype && qkv.num_elements() == rows * all * shape_.head_dim);
+  const std::int64_t rows = check(shape_, tokens, qkv, out);
   TROUPE_ASSERT(cache.dtype == shape_.dtype && cache.num_elements() == cache_elements());
-  TROUPE_ASSERT(out.dtype == shape_.dtype &&
-                out.num_elements() == rows * shape_.heads * shape_.head_dim);
   const CachedAttentionArguments x{
       .rows = static_cast<int>(rows),
       .sequences = static_cast<int>(shape_.sequences),
@@ -61,7 +47,7 @@ void KernelCachedAttention::forward(Stream& stream, const Tensor& qkv, const Cac
       .heads = static_cast<int>(shape_.heads),
       .kv_heads = static_cast<int>(shape_.kv_heads),
       .head_dim = static_cast<int>(shape_.head_dim),
-      .row_width = static_cast<int>(row_width()),
+      .row_width = static_cast<int>(padded_width(shape_.dtype, shape_.head_dim)),
       .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape_.head_dim))),
       .row_sequences = tokens.sequences.as<std::int32_t>(),
       .row_positions = tokens.positions.as<std::int32_t>(),

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tensor/cached_attention.h"
+#include "tensor/attention.h"
 #include "tensor/cuda/kernels/cached_attention_kernels.h"
 
 namespace troupe::tensor::cuda {
@@ -20,8 +20,6 @@ class KernelCachedAttention final : public CachedAttention {
                const Tensor& out) override;
 
  private:
-  std::int64_t row_width() const;  ///< W
-
   const CachedAttentionShape shape_;
 };
 

@@ -9,13 +9,7 @@
 namespace troupe::tensor::cuda {
 namespace {
 
-void check(const LinearShape& shape) {
-  if (shape.rows < 1 || shape.in < 1 || shape.out < 1) {
-    throw Error(ErrorKind::manifest,
-                fmt::format("a linear layer of {} rows, {} inputs and {} outputs; each must be at "
-                            "least 1",
-                            shape.rows, shape.in, shape.out));
-  }
+void check_types(const LinearShape& shape) {
   const bool bf16 = shape.dtype == DType::bf16;
   const bool served = shape.output_dtype == DType::f32 ? bf16 || shape.dtype == DType::f32
                                                        : bf16 && shape.output_dtype == DType::bf16;
@@ -35,6 +29,7 @@ ColumnMajor seen(DType dtype, std::int64_t rows, std::int64_t columns) {
 }  // namespace
 
 ProductLayout product_layout(const LinearShape& shape, ProductKind kind) {
+  check_types(shape);
   check(shape);
   const std::int64_t rows = shape.rows, in = shape.in, out = shape.out;
   const DType dtype = shape.dtype, output_dtype = shape.output_dtype;

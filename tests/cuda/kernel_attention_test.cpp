@@ -4,7 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <string_view>
 
-#include "tensor/cached_attention.h"
+#include "tensor/attention.h"
 #include "tensor/cuda/kernels/rotary_kernels.h"
 #include "tensor/error.h"
 #include "tests/emulated_grid/grid.h"

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "tensor/attention.h"
-#include "tensor/cached_attention.h"
 #include "tensor/linear.h"
 #include "tensor/ops.h"
 #include "tests/support/async_stream.h"

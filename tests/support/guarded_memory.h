@@ -7,7 +7,6 @@
 #include <new>
 
 #include "tensor/attention.h"
-#include "tensor/cached_attention.h"
 #include "tensor/device.h"
 
 // Device memory that the host cannot touch: an address of it is that of ordinary memory with one

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "tensor/attention.h"
-#include "tensor/cached_attention.h"
 #include "tensor/cuda/cuda_linear.h"
 #include "tensor/cuda/product_trial.h"
 #include "tensor/dtype.h"

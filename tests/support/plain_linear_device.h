@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "tensor/attention.h"
-#include "tensor/cached_attention.h"
 #include "tensor/linear.h"
 #include "tensor/ops.h"
 

@@ -1,9 +1,8 @@
-#include "tensor/cached_attention.h"
-
 #include <cmath>
 #include <limits>
 #include <random>
 
+#include "tensor/attention.h"
 #include "tensor/error.h"
 #include "tests/support/seed.h"
 #include "tests/tensor/host.h"

@@ -1,9 +1,8 @@
 #pragma once
 
 #include "tensor/cuda/kernels/grid_types.h"
-#include "tensor/dropout.h"
 #include "tensor/dtype.h"
-#include "tensor/matrix_slice.h"
+#include "tensor/random.h"
 
 namespace troupe::tensor::cuda {
 
