@@ -1,40 +1,33 @@
 #include "tensor/dtype.h"
 
+#include <array>
 #include <bit>
 
 #include "tensor/error.h"
 
 namespace troupe::tensor {
+namespace {
+
+struct Description {
+  std::size_t size;
+  std::string_view name;
+};
+constexpr std::array<Description, 5> kDTypes{
+    {{4, "float32"}, {2, "bfloat16"}, {4, "int32"}, {8, "float64"}, {8, "int64"}}};
+
+const Description& of(DType dtype) {
+  TROUPE_ASSERT(static_cast<std::size_t>(dtype) < kDTypes.size());
+  return kDTypes[static_cast<std::size_t>(dtype)];
+}
+
+}  // namespace
 
 std::size_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return 4;
-    case DType::bf16:
-      return 2;
-    case DType::i32:
-      return 4;
-    case DType::f64:
-    case DType::i64:
-      return 8;
-  }
-  assert_failed("dtype is a DType", __FILE__, __LINE__);
+  return of(dtype).size;
 }
 
 std::string_view name_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32:
-      return "float32";
-    case DType::bf16:
-      return "bfloat16";
-    case DType::i32:
-      return "int32";
-    case DType::f64:
-      return "float64";
-    case DType::i64:
-      return "int64";
-  }
-  assert_failed("dtype is a DType", __FILE__, __LINE__);
+  return of(dtype).name;
 }
 
 float to_float(BFloat16 x) {

@@ -67,8 +67,9 @@ HWY_INLINE hn::Vec<D> reduced(D d, Parts parts, Reduction reduction, const Read&
 
 /// `Out` is T, or what T is computed with.
 template <typename T, typename Out>
-void reduce_elements(Parts parts, Out* out, std::size_t elements, Reduction reduction) {
+void reduce_elements(Parts parts, std::byte* bytes, std::size_t elements, Reduction reduction) {
   using Type = Element<T>;
+  Out* const out = reinterpret_cast<Out*>(bytes);
   const typename Type::D d;
   const std::size_t step = hn::Lanes(d);
   const auto at = [](const std::byte* part, std::size_t i)
@@ -92,23 +93,22 @@ void reduce_elements(Parts parts, Out* out, std::size_t elements, Reduction redu
   std::copy_n(out_lanes, rest, out + i);
 }
 
-void reduce_f32(Parts parts, std::byte* out, std::size_t elements, Reduction reduction) {
-  reduce_elements<float>(parts, reinterpret_cast<float*>(out), elements, reduction);
-}
-void reduce_bf16(Parts parts, std::byte* out, std::size_t elements, Reduction reduction) {
-  reduce_elements<BFloat16>(parts, reinterpret_cast<BFloat16*>(out), elements, reduction);
-}
-void reduce_bf16_to_f32(Parts parts, std::byte* out, std::size_t elements, Reduction reduction) {
-  reduce_elements<BFloat16>(parts, reinterpret_cast<float*>(out), elements, reduction);
-}
-void reduce_i32(Parts parts, std::byte* out, std::size_t elements, Reduction reduction) {
-  reduce_elements<std::int32_t>(parts, reinterpret_cast<std::int32_t*>(out), elements, reduction);
-}
-void reduce_f64(Parts parts, std::byte* out, std::size_t elements, Reduction reduction) {
-  reduce_elements<double>(parts, reinterpret_cast<double*>(out), elements, reduction);
-}
-void reduce_i64(Parts parts, std::byte* out, std::size_t elements, Reduction reduction) {
-  reduce_elements<std::int64_t>(parts, reinterpret_cast<std::int64_t*>(out), elements, reduction);
+/// `out` is of `dtype`, or float32 if `to_f32`, for bfloat16 alone.
+void reduce_all(Parts parts, std::byte* out, std::size_t elements, DType dtype, bool to_f32,
+                Reduction reduction) {
+  switch (dtype) {
+    case DType::f32:
+      return reduce_elements<float, float>(parts, out, elements, reduction);
+    case DType::bf16:
+      return to_f32 ? reduce_elements<BFloat16, float>(parts, out, elements, reduction)
+                    : reduce_elements<BFloat16, BFloat16>(parts, out, elements, reduction);
+    case DType::i32:
+      return reduce_elements<std::int32_t, std::int32_t>(parts, out, elements, reduction);
+    case DType::f64:
+      return reduce_elements<double, double>(parts, out, elements, reduction);
+    case DType::i64:
+      return reduce_elements<std::int64_t, std::int64_t>(parts, out, elements, reduction);
+  }
 }
 
 }  // namespace troupe::tensor::HWY_NAMESPACE
@@ -118,36 +118,20 @@ HWY_AFTER_NAMESPACE();
 namespace troupe::tensor {
 namespace {
 
-HWY_EXPORT(reduce_f32);
-HWY_EXPORT(reduce_bf16);
-HWY_EXPORT(reduce_bf16_to_f32);
-HWY_EXPORT(reduce_i32);
-HWY_EXPORT(reduce_f64);
-HWY_EXPORT(reduce_i64);
+HWY_EXPORT(reduce_all);
 
 }  // namespace
 
 void ordered_reduction(std::span<const std::byte* const> parts, std::byte* out,
                        std::size_t elements, DType dtype, Reduction reduction) {
   TROUPE_ASSERT(!parts.empty());
-  switch (dtype) {
-    case DType::f32:
-      return HWY_DYNAMIC_DISPATCH(reduce_f32)(parts, out, elements, reduction);
-    case DType::bf16:
-      return HWY_DYNAMIC_DISPATCH(reduce_bf16)(parts, out, elements, reduction);
-    case DType::i32:
-      return HWY_DYNAMIC_DISPATCH(reduce_i32)(parts, out, elements, reduction);
-    case DType::f64:
-      return HWY_DYNAMIC_DISPATCH(reduce_f64)(parts, out, elements, reduction);
-    case DType::i64:
-      return HWY_DYNAMIC_DISPATCH(reduce_i64)(parts, out, elements, reduction);
-  }
+  HWY_DYNAMIC_DISPATCH(reduce_all)(parts, out, elements, dtype, false, reduction);
 }
 
 void ordered_reduction_to_f32(std::span<const std::byte* const> parts, std::byte* out,
                               std::size_t elements, Reduction reduction) {
   TROUPE_ASSERT(!parts.empty());
-  HWY_DYNAMIC_DISPATCH(reduce_bf16_to_f32)(parts, out, elements, reduction);
+  HWY_DYNAMIC_DISPATCH(reduce_all)(parts, out, elements, DType::bf16, true, reduction);
 }
 
 }  // namespace troupe::tensor
