@@ -42,7 +42,7 @@ CudaDevice::CudaDevice(const DeviceSpec& spec) : spec_(spec) {
         "cudaInitDevice");
   use_device(spec.index);
   clock_ = std::make_unique<DeviceClock>();
-  preparation_ = std::make_unique<CudaStream>(*this);
+  preparation_ = std::make_unique<CudaStream>(*this, spec_.index);
   check(cublasLtCreate(&products_.handle), "cublasLtCreate");
   products_.tf32 = spec.tf32;
   products_.key = product_key(gpu);
@@ -93,7 +93,7 @@ void CudaDevice::refuse(std::size_t bytes, MemoryKind kind) const {
 
 std::unique_ptr<Stream> CudaDevice::make_stream() {
   use_device(spec_.index);
-  return std::make_unique<CudaStream>(*this);
+  return std::make_unique<CudaStream>(*this, spec_.index);
 }
 
 std::unique_ptr<Event> CudaDevice::make_event() {

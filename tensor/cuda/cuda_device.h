@@ -22,7 +22,6 @@ class CudaDevice final : public Device {
   CudaDevice& operator=(const CudaDevice&) = delete;
   ~CudaDevice() override;
 
-  int index() const { return spec_.index; }
   Buffer allocate(std::size_t bytes, MemoryKind kind) override;
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;

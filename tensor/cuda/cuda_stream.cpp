@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "tensor/cuda/cuda_device.h"
 #include "tensor/cuda/cuda_error.h"
 
 namespace troupe::tensor::cuda {
@@ -25,15 +24,11 @@ constexpr std::size_t kLeastScratch = std::size_t{1} << 20;
 
 }  // namespace
 
-CudaStream::CudaStream(CudaDevice& device)
-    : device_(device), host_calls_(std::make_shared<StreamHandle>()) {}
+CudaStream::CudaStream(Device& device, int index)
+    : device_(device), index_(index), host_calls_(std::make_shared<StreamHandle>()) {}
 
 CudaStream::~CudaStream() {
   (void)cudaStreamSynchronize(handle_.get());  // ops may still work in scratch_
-}
-
-Device& CudaStream::device() {
-  return device_;
 }
 
 void CudaStream::synchronize() {
@@ -41,7 +36,7 @@ void CudaStream::synchronize() {
 }
 
 cudaStream_t CudaStream::handle() const {
-  use_device(device_.index());
+  use_device(index_);
   return handle_.get();
 }
 

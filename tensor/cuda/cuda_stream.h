@@ -7,8 +7,6 @@
 
 namespace troupe::tensor::cuda {
 
-class CudaDevice;
-
 /// Makes `index` the calling thread's device: CUDA keeps one per thread.
 void use_device(int index);
 
@@ -30,10 +28,11 @@ class StreamHandle {
 /// one, so that no call of the host holds up the ops.
 class CudaStream final : public KernelStream {
  public:
-  explicit CudaStream(CudaDevice& device);
+  /// `index` is the device's.
+  CudaStream(Device& device, int index);
   ~CudaStream() override;
 
-  Device& device() override;
+  Device& device() override { return device_; }
   void synchronize() override;
   /// Also makes the stream's device the calling thread's.
   cudaStream_t handle() const override;
@@ -41,7 +40,8 @@ class CudaStream final : public KernelStream {
   const std::shared_ptr<StreamHandle>& host_calls() const { return host_calls_; }
 
  private:
-  CudaDevice& device_;
+  Device& device_;
+  const int index_;
   StreamHandle handle_;
   const std::shared_ptr<StreamHandle> host_calls_;  // shared with events, which may outlive this
   Buffer scratch_;
