@@ -32,10 +32,8 @@ void rotate_all(const QueryBlock& block, Rotation rotation, Direction direction,
                 const HeadRows& from, const HeadRows& to) {
   const std::int64_t half = block.head_dim / 2;
   const float sign = direction == Direction::forward ? 1.0f : -1.0f;
-  with_type(from.dtype, [&](auto* from_type) HWY_ATTR {
-    using From = std::remove_pointer_t<decltype(from_type)>;
-    with_type(to.dtype, [&](auto* to_type) HWY_ATTR {
-      using To = std::remove_pointer_t<decltype(to_type)>;
+  with_type(from.dtype, [&]<typename From>(From*) HWY_ATTR {
+    with_type(to.dtype, [&]<typename To>(To*) HWY_ATTR {
       for_each_row(block, [&](std::int64_t, std::int64_t p, std::int64_t g) HWY_ATTR {
         const std::int64_t angle = (block.first + p) * half, column = g * block.head_dim;
         rotate_head(head_at<const From>(from, p, column), rotation.cos + angle,
@@ -46,10 +44,8 @@ void rotate_all(const QueryBlock& block, Rotation rotation, Direction direction,
 }
 
 void copy_all(const QueryBlock& block, const HeadRows& from, const HeadRows& to) {
-  with_type(from.dtype, [&](auto* from_type) HWY_ATTR {
-    using From = std::remove_pointer_t<decltype(from_type)>;
-    with_type(to.dtype, [&](auto* to_type) HWY_ATTR {
-      using To = std::remove_pointer_t<decltype(to_type)>;
+  with_type(from.dtype, [&]<typename From>(From*) HWY_ATTR {
+    with_type(to.dtype, [&]<typename To>(To*) HWY_ATTR {
       for (std::int64_t p = 0; p < block.positions; ++p) {
         const From* source = head_at<const From>(from, p, 0);
         To* target = head_at<To>(to, p, 0);
@@ -63,8 +59,7 @@ void copy_all(const QueryBlock& block, const HeadRows& from, const HeadRows& to)
 
 void scale_all(const QueryBlock& block, const float* values, const float* inverse_sum,
                const HeadRows& out) {
-  with_type(out.dtype, [&](auto* type) HWY_ATTR {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(out.dtype, [&]<typename T>(T*) HWY_ATTR {
     for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t g) HWY_ATTR {
       const float* row = values + r * block.head_dim;
       const auto factor = constant(inverse_sum[r]);
@@ -78,8 +73,7 @@ void scale_all(const QueryBlock& block, const float* values, const float* invers
 
 void gather_all(const QueryBlock& block, const HeadRows& dout, const HeadRows& out, void* packed,
                 float* delta) {
-  with_type(dout.dtype, [&](auto* type) HWY_ATTR {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dout.dtype, [&]<typename T>(T*) HWY_ATTR {
     for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t g) HWY_ATTR {
       const T* gradient = head_at<const T>(dout, p, g * block.head_dim);
       const T* output = head_at<const T>(out, p, g * block.head_dim);

@@ -58,16 +58,14 @@ HWY_INLINE RowSoftmax softmax_row(const float* scores, std::int64_t seen, std::i
 }
 
 void softmax_all(const QueryBlock& block, const Softmax& softmax) {
-  with_type(softmax.dtype, [&](auto* type) HWY_ATTR {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(softmax.dtype, [&]<typename T>(T*) HWY_ATTR {
     for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t g) HWY_ATTR {
       const std::int64_t position = block.first + p;
       const RowSoftmax row =
           softmax_row(softmax.scores + r * block.columns, block.seen(p), block.columns,
                       softmax.scale, static_cast<T*>(softmax.probabilities) + r * block.columns);
       softmax.inverse_sum[r] = row.sum == 0 ? 0 : 1.0f / row.sum;
-      if (softmax.lse)
-        softmax.lse[g * softmax.lse_stride + position] = row.max + std::log(row.sum);
+      if (softmax.lse) softmax.lse[g * softmax.lse_stride + position] = row.max + std::log(row.sum);
     });
   });
 }
@@ -75,8 +73,7 @@ void softmax_all(const QueryBlock& block, const Softmax& softmax) {
 void drop_all(const QueryBlock& block, const ScoreDropout& scores, DType dtype, void* probabilities,
               float* inverse_sum) {
   const Dropout& dropout = scores.dropout;
-  with_type(dtype, [&](auto* type) HWY_ATTR {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(dtype, [&]<typename T>(T*) HWY_ATTR {
     for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t g) HWY_ATTR {
       T* row = static_cast<T*>(probabilities) + r * block.columns;
       for_each_draw(dropout.key, scores.row(g, block.first + p), block.seen(p),
@@ -128,8 +125,7 @@ HWY_INLINE void dropped_gradient_row(const GradientRow<T>& row, const Dropout& d
 }
 
 void score_gradient_all(const QueryBlock& block, const ScoreGradient& gradient) {
-  with_type(gradient.dtype, [&](auto* type) HWY_ATTR {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(gradient.dtype, [&]<typename T>(T*) HWY_ATTR {
     for_each_row(block, [&](std::int64_t r, std::int64_t p, std::int64_t g) HWY_ATTR {
       const std::int64_t start = r * block.columns;
       const float lse = gradient.lse[g * gradient.lse_stride + block.first + p];

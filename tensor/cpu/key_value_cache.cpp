@@ -56,8 +56,7 @@ HWY_INLINE void score_tiles(const float* q, const T* tiles, std::int64_t head_di
 
 void scores_all(const QueryBlock& block, const CachedHead& head, const float* q, float* scores) {
   const std::int64_t head_dim = head.head_dim;
-  with_type(head.dtype, [&](auto* type) HWY_ATTR {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(head.dtype, [&]<typename T>(T*) HWY_ATTR {
     const T* keys = static_cast<const T*>(head.keys);
     for_each_group<kTiles>(block.columns / kTile, [&](auto tiles, std::int64_t tile) HWY_ATTR {
       const std::int64_t column = tile * kTile;
@@ -113,8 +112,7 @@ void values_all(const QueryBlock& block, const CachedHead& head, const float* p,
   constexpr std::int64_t kPiece = 64;  // positions whose values stay near the core for all rows
   const std::int64_t head_dim = head.head_dim, columns = block.columns;
   std::fill_n(sums, block.rows() * head_dim, 0.0f);
-  with_type(head.dtype, [&](auto* type) HWY_ATTR {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(head.dtype, [&]<typename T>(T*) HWY_ATTR {
     const T* values = static_cast<const T*>(head.values);
     const std::int64_t common = block.seen(0);  // positions that all rows see
     for (std::int64_t begin = 0; begin < common; begin += kPiece) {
@@ -134,8 +132,7 @@ void values_all(const QueryBlock& block, const CachedHead& head, const float* p,
 void store_all(const CachedHead& head, std::int64_t first, std::int64_t count, const HeadRows& keys,
                const HeadRows& values) {
   const std::int64_t head_dim = head.head_dim;
-  with_type(head.dtype, [&](auto* type) HWY_ATTR {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(head.dtype, [&]<typename T>(T*) HWY_ATTR {
     for (std::int64_t i = 0; i < count; ++i) {
       const std::int64_t position = first + i;
       const T* key = static_cast<const T*>(keys.data) + i * keys.stride;

@@ -101,8 +101,7 @@ HWY_INLINE void transpose(const T* from, std::int64_t n, std::int64_t k, float* 
 
 void multiply_all(const ProductShape& shape, const void* a_data, const void* b_data, float* c,
                   float* scratch) {
-  with_type(shape.input, [&](auto* type) HWY_ATTR {
-    using T = std::remove_pointer_t<decltype(type)>;
+  with_type(shape.input, [&]<typename T>(T*) HWY_ATTR {
     const bool transposed = shape.a == Layout::transposed;
     const Left<T> a{.data = static_cast<const T*>(a_data),
                     .row = transposed ? 1 : shape.k,

@@ -1,9 +1,7 @@
 #include <algorithm>
 
-#include "tensor/adamw_factors.h"
 #include "tensor/cpu/cpu_ops.h"
 #include "tensor/cpu/parallel.h"
-#include "tensor/error.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tensor/cpu/optimizer_ops.cpp"
@@ -71,10 +69,8 @@ HWY_EXPORT(sum_of_squares_range);
 
 }  // namespace
 
-void CpuOps::sums_of_squares(Stream&, const Tensor& x, std::int64_t piece, const Tensor& sums) {
+void CpuOps::run_sums_of_squares(Stream&, const Tensor& x, std::int64_t piece, const Tensor& sums) {
   const std::int64_t count = x.num_elements();
-  TROUPE_ASSERT(x.dtype == DType::f32 && sums.dtype == DType::f64 && piece > 0);
-  TROUPE_ASSERT(sums.num_elements() == (count + piece - 1) / piece);
   const auto run = HWY_DYNAMIC_DISPATCH(sum_of_squares_range);
   const std::int64_t pieces_at_once = std::max<std::int64_t>(1, kGrain / piece);
   parallel_ranges(
@@ -84,20 +80,13 @@ void CpuOps::sums_of_squares(Stream&, const Tensor& x, std::int64_t piece, const
       });
 }
 
-void CpuOps::adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
-                   const Tensor& m, const Tensor& v, const Tensor& w_out, const Tensor& m_out,
-                   const Tensor& v_out, const Tensor& copy) {
-  for (const Tensor* x : {&gradient, &w, &m, &v, &w_out, &m_out, &v_out}) {
-    TROUPE_ASSERT(x->dtype == DType::f32 && x->num_elements() == gradient.num_elements());
-  }
-  const AdamWFactors factors(step);
+void CpuOps::run_adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient,
+                       const Tensor& w, const Tensor& m, const Tensor& v, const Tensor& w_out,
+                       const Tensor& m_out, const Tensor& v_out, const Tensor& copy) {
   const AdamWState in{w.as<float>(), m.as<float>(), v.as<float>()};
   const AdamWState out{w_out.as<float>(), m_out.as<float>(), v_out.as<float>()};
-  const auto run = HWY_DYNAMIC_DISPATCH(adamw_range);
-  parallel_ranges(threads_, gradient.num_elements(), kGrain,
-                  [&](std::int64_t begin, std::int64_t end) {
-                    run(factors, gradient.as<float>(), in, out, begin, end);
-                  });
+  call_for_ranges(threads_, gradient.num_elements(), kGrain, HWY_DYNAMIC_DISPATCH(adamw_range),
+                  AdamWFactors(step), gradient.as<float>(), in, out);
   if (copy) this->copy(stream, w_out, copy);
 }
 

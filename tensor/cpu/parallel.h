@@ -24,6 +24,15 @@ void parallel_ranges(int threads, std::int64_t count, std::int64_t grain, const 
   }
 }
 
+/// parallel_ranges() of a function that takes the range after its other arguments.
+template <typename Function, typename... Arguments>
+void call_for_ranges(int threads, std::int64_t count, std::int64_t grain, const Function& function,
+                     const Arguments&... arguments) {
+  parallel_ranges(threads, count, grain, [&](std::int64_t begin, std::int64_t end) {
+    function(arguments..., begin, end);
+  });
+}
+
 /// Sum of body(begin, end) over ranges of [0, count). The ranges depend on count alone and are
 /// added in ascending order, so that any number of threads gives the same bits.
 template <typename Body>

@@ -90,8 +90,8 @@ void CudaLinear::run(CudaProduct& product, Stream& stream, const Operands& opera
                      const void* addend, void* result, void* workspace) {
   const ProductLayout& layout = product.layout();
   const auto address = [&](Operand operand) { return operands[static_cast<std::size_t>(operand)]; };
-  product.run(static_cast<KernelStream&>(stream).handle(),
-              {address(layout.a_is), address(layout.b_is), addend, result}, workspace);
+  product.run(handle_of(stream), {address(layout.a_is), address(layout.b_is), addend, result},
+              workspace);
 }
 
 }  // namespace troupe::tensor::cuda

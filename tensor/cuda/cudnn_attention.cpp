@@ -61,8 +61,7 @@ void CudnnAttention::forward(Stream& stream, const Tensor& qkv, const Tensor& sa
 void CudnnAttention::recompute(Stream& stream, const Tensor& saved, const Tensor& lse,
                                const Tensor& out, const AttentionCall& call) {
   if (call.dropout.p > 0) return kernels_.recompute(stream, saved, lse, out, call);
-  forward_->run(static_cast<KernelStream&>(stream).handle(), addresses(saved, lse, out),
-                workspace_.forward);
+  forward_->run(handle_of(stream), addresses(saved, lse, out), workspace_.forward);
 }
 
 void CudnnAttention::backward(Stream& stream, const Tensor& saved, const Tensor& lse,
@@ -73,7 +72,7 @@ void CudnnAttention::backward(Stream& stream, const Tensor& saved, const Tensor&
   TROUPE_ASSERT(dout.dtype == shape_.dtype && dout.num_elements() == out.num_elements());
   at.dout = dout.data;
   at.dqkv = dqkv.data;
-  backward_->run(static_cast<KernelStream&>(stream).handle(), at, workspace_.backward);
+  backward_->run(handle_of(stream), at, workspace_.backward);
   kernels_.rotate_back(stream, dqkv);
 }
 

@@ -8,7 +8,6 @@
 #include <span>
 
 #include "tensor/cuda/kernels/rotary_kernels.h"
-#include "tensor/cuda/op_arguments.h"
 #include "tensor/error.h"
 
 namespace troupe::tensor::cuda {

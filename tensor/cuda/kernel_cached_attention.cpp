@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "tensor/cuda/kernel_attention.h"
-#include "tensor/cuda/op_arguments.h"
+#include "tensor/cuda/kernel_stream.h"
 #include "tensor/error.h"
 
 namespace troupe::tensor::cuda {

@@ -18,4 +18,11 @@ class KernelStream : public Stream {
   virtual void* scratch(std::size_t bytes) = 0;
 };
 
+inline KernelStream& kernel_stream(Stream& stream) {
+  return static_cast<KernelStream&>(stream);
+}
+inline cudaStream_t handle_of(Stream& stream) {
+  return kernel_stream(stream).handle();
+}
+
 }  // namespace troupe::tensor::cuda

@@ -14,7 +14,7 @@ BOOST_AUTO_TEST_CASE(accumulate_adds_every_element_once) {
     for (const std::int64_t n : {1, 3, 256, 1001, 4096}) {
       emulated_grid::Grid grid(seed);
       std::vector<float> x(static_cast<std::size_t>(n), 2), y(x.size(), 1);
-      launch_accumulate(x.data(), y.data(), n, grid.stream());
+      launch_accumulate(DType::f32, x.data(), y.data(), n, grid.stream());
       BOOST_TEST(y == std::vector<float>(x.size(), 3), boost::test_tools::per_element());
     }
   }

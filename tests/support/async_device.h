@@ -146,121 +146,116 @@ class AsyncDevice final : public tensor::Device {
       async(stream).submit(reads, writes, async(stream).ops(), method, args...);
     }
 
-    void fill_zero(Stream& stream, const Tensor& x) override {
+    void run_fill_zero(Stream& stream, const Tensor& x) override {
       submit(stream, {}, {x}, &Ops::fill_zero, x);
     }
-    void copy(Stream& stream, const Tensor& src, const Tensor& dst) override {
+    void run_copy(Stream& stream, const Tensor& src, const Tensor& dst) override {
       submit(stream, {src}, {dst}, &Ops::copy, src, dst);
     }
-    void accumulate(Stream& stream, const Tensor& x, const Tensor& y) override {
+    void run_accumulate(Stream& stream, const Tensor& x, const Tensor& y) override {
       submit(stream, {x}, {y}, &Ops::accumulate, x, y);
     }
-    void copy_columns(Stream& stream, const Tensor& src, std::int64_t from, const Tensor& dst,
-                      std::int64_t to, std::int64_t count) override {
+    void run_copy_columns(Stream& stream, const Tensor& src, std::int64_t from, const Tensor& dst,
+                          std::int64_t to, std::int64_t count) override {
       submit(stream, {src}, {dst}, &Ops::copy_columns, src, from, dst, to, count);
     }
-    void rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
-                  const Tensor& rstd) override {
+    void run_rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+                      const Tensor& rstd) override {
       submit(stream, {x, w}, {y, rstd}, &Ops::rms_norm, x, w, eps, y, rstd);
     }
-    void rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
-                           const Tensor& rstd, const Tensor& residual, const Tensor& dx,
-                           const Tensor& dw) override {
+    void run_rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                               const Tensor& rstd, const Tensor& residual, const Tensor& dx,
+                               const Tensor& dw) override {
       submit(stream, {dy, x, w, rstd, residual}, {dx, dw}, &Ops::rms_norm_backward, dy, x, w, rstd,
              residual, dx, dw);
     }
-    void layer_norm(Stream& stream, const Tensor& x, const Tensor& w, const Tensor& b, float eps,
-                    const Tensor& y, const Tensor& mean, const Tensor& rstd) override {
+    void run_layer_norm(Stream& stream, const Tensor& x, const Tensor& w, const Tensor& b,
+                        float eps, const Tensor& y, const Tensor& mean,
+                        const Tensor& rstd) override {
       submit(stream, {x, w, b}, {y, mean, rstd}, &Ops::layer_norm, x, w, b, eps, y, mean, rstd);
     }
-    void layer_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
-                             const Tensor& mean, const Tensor& rstd, const Tensor& residual,
-                             const Tensor& dx, const Tensor& dw, const Tensor& db) override {
+    void run_layer_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                                 const Tensor& mean, const Tensor& rstd, const Tensor& residual,
+                                 const Tensor& dx, const Tensor& dw, const Tensor& db) override {
       submit(stream, {dy, x, w, mean, rstd, residual}, {dx, dw, db}, &Ops::layer_norm_backward, dy,
              x, w, mean, rstd, residual, dx, dw, db);
     }
-    void swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y) override {
+    void run_swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y) override {
       submit(stream, {gate_up}, {y}, &Ops::swiglu, gate_up, y);
     }
-    void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
-                         const Tensor& dgate_up) override {
+    void run_swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
+                             const Tensor& dgate_up) override {
       submit(stream, {gate_up, dy}, {dgate_up}, &Ops::swiglu_backward, gate_up, dy, dgate_up);
     }
-    void gelu(Stream& stream, const Tensor& x, const Tensor& y) override {
+    void run_gelu(Stream& stream, const Tensor& x, const Tensor& y) override {
       submit(stream, {x}, {y}, &Ops::gelu, x, y);
     }
-    void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
-                       const Tensor& dx) override {
+    void run_gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy,
+                           const Tensor& dx) override {
       submit(stream, {x, dy}, {dx}, &Ops::gelu_backward, x, dy, dx);
     }
-    void add_bias(Stream& stream, const Tensor& b, const Tensor& y,
-                  const Tensor& residual) override {
+    void run_add_bias(Stream& stream, const Tensor& b, const Tensor& y,
+                      const Tensor& residual) override {
       submit(stream, {b, residual}, {y}, &Ops::add_bias, b, y, residual);
     }
-    void bias_gradient(Stream& stream, const Tensor& dy, const Tensor& db,
-                       tensor::Gradient gradient) override {
+    void run_bias_gradient(Stream& stream, const Tensor& dy, const Tensor& db,
+                           tensor::Gradient gradient) override {
       submit(stream, {dy}, {db}, &Ops::bias_gradient, dy, db, gradient);
     }
-    void dropout(Stream& stream, const tensor::Dropout& dropout, const tensor::MatrixSlice& slice,
-                 const Tensor& x, const Tensor& y, const Tensor& residual) override {
+    void run_dropout(Stream& stream, const tensor::Dropout& dropout,
+                     const tensor::MatrixSlice& slice, const Tensor& x, const Tensor& y,
+                     const Tensor& residual) override {
       submit(stream, {x, residual}, {y}, &Ops::dropout, dropout, slice, x, y, residual);
     }
-    void embedding(Stream& stream, const Tensor& ids, const Tensor& table,
-                   const Tensor& x) override {
-      submit(stream, {ids, table}, {x}, &Ops::embedding, ids, table, x);
-    }
-    void embedding_backward(Stream& stream, const Tensor& ids, const Tensor& dx,
-                            const Tensor& dtable) override {
-      submit(stream, {ids, dx}, {dtable}, &Ops::embedding_backward, ids, dx, dtable);
-    }
-    void add_positions(Stream& stream, const Tensor& positions, std::int64_t first,
-                       const Tensor& x) override {
+    void run_add_positions(Stream& stream, const Tensor& positions, std::int64_t first,
+                           const Tensor& x) override {
       submit(stream, {positions}, {x}, &Ops::add_positions, positions, first, x);
     }
-    void add_rows(Stream& stream, const Tensor& table, const Tensor& rows,
-                  const Tensor& x) override {
+    void run_add_rows(Stream& stream, const Tensor& table, const Tensor& rows,
+                      const Tensor& x) override {
       submit(stream, {table, rows}, {x}, &Ops::add_rows, table, rows, x);
     }
-    void positions_backward(Stream& stream, const Tensor& dx, std::int64_t first,
-                            const Tensor& dpositions) override {
+    void run_positions_backward(Stream& stream, const Tensor& dx, std::int64_t first,
+                                const Tensor& dpositions) override {
       submit(stream, {dx}, {dpositions}, &Ops::positions_backward, dx, first, dpositions);
     }
-    void embedding_range(Stream& stream, const Tensor& ids, std::int64_t first, const Tensor& table,
-                         const Tensor& x) override {
+    void run_embedding_range(Stream& stream, const Tensor& ids, std::int64_t first,
+                             const Tensor& table, const Tensor& x) override {
       submit(stream, {ids, table}, {x}, &Ops::embedding_range, ids, first, table, x);
     }
-    void embedding_range_backward(Stream& stream, const Tensor& ids, std::int64_t first,
-                                  const Tensor& dx, const Tensor& dtable) override {
+    void run_embedding_range_backward(Stream& stream, const Tensor& ids, std::int64_t first,
+                                      const Tensor& dx, const Tensor& dtable) override {
       submit(stream, {ids, dx}, {dtable}, &Ops::embedding_range_backward, ids, first, dx, dtable);
     }
-    void cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
-                       const Tensor& loss, const Tensor& dlogits,
-                       const Tensor& token_losses) override {
+    void run_cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
+                           const Tensor& loss, const Tensor& dlogits,
+                           const Tensor& token_losses) override {
       submit(stream, {logits, targets}, {loss, dlogits, token_losses}, &Ops::cross_entropy, logits,
              targets, scale, loss, dlogits, token_losses);
     }
-    void vocab_max(Stream& stream, const Tensor& logits, std::int64_t valid,
-                   const Tensor& max) override {
+    void run_vocab_max(Stream& stream, const Tensor& logits, std::int64_t valid,
+                       const Tensor& max) override {
       submit(stream, {logits}, {max}, &Ops::vocab_max, logits, valid, max);
     }
-    void vocab_sums(Stream& stream, const Tensor& logits, const tensor::VocabColumns& columns,
-                    const Tensor& targets, const Tensor& max, const Tensor& sums) override {
+    void run_vocab_sums(Stream& stream, const Tensor& logits, const tensor::VocabColumns& columns,
+                        const Tensor& targets, const Tensor& max, const Tensor& sums) override {
       submit(stream, {targets, max}, {logits, sums}, &Ops::vocab_sums, logits, columns, targets,
              max, sums);
     }
-    void vocab_loss(Stream& stream, const Tensor& exponentials, const tensor::VocabColumns& columns,
-                    const Tensor& targets, const Tensor& sums, const tensor::VocabLoss& loss,
-                    const Tensor& sum, const Tensor& dlogits, const Tensor& token_losses) override {
+    void run_vocab_loss(Stream& stream, const Tensor& exponentials,
+                        const tensor::VocabColumns& columns, const Tensor& targets,
+                        const Tensor& sums, const tensor::VocabLoss& loss, const Tensor& sum,
+                        const Tensor& dlogits, const Tensor& token_losses) override {
       submit(stream, {exponentials, targets, sums}, {sum, dlogits, token_losses}, &Ops::vocab_loss,
              exponentials, columns, targets, sums, loss, sum, dlogits, token_losses);
     }
-    void sums_of_squares(Stream& stream, const Tensor& x, std::int64_t piece,
-                         const Tensor& sums) override {
+    void run_sums_of_squares(Stream& stream, const Tensor& x, std::int64_t piece,
+                             const Tensor& sums) override {
       submit(stream, {x}, {sums}, &Ops::sums_of_squares, x, piece, sums);
     }
-    void adamw(Stream& stream, const tensor::AdamWStep& step, const Tensor& gradient,
-               const Tensor& w, const Tensor& m, const Tensor& v, const Tensor& w_out,
-               const Tensor& m_out, const Tensor& v_out, const Tensor& copy) override {
+    void run_adamw(Stream& stream, const tensor::AdamWStep& step, const Tensor& gradient,
+                   const Tensor& w, const Tensor& m, const Tensor& v, const Tensor& w_out,
+                   const Tensor& m_out, const Tensor& v_out, const Tensor& copy) override {
       submit(stream, {gradient, w, m, v}, {w_out, m_out, v_out, copy}, &Ops::adamw, step, gradient,
              w, m, v, w_out, m_out, v_out, copy);
     }

@@ -124,49 +124,47 @@ class NullDevice final : public tensor::Device {
   };
 
   struct NullOps final : tensor::Ops {
-    void fill_zero(Stream&, const Tensor&) override {}
-    void copy(Stream&, const Tensor&, const Tensor&) override {}
-    void accumulate(Stream&, const Tensor&, const Tensor&) override {}
-    void copy_columns(Stream&, const Tensor&, std::int64_t, const Tensor&, std::int64_t,
-                      std::int64_t) override {}
-    void rms_norm(Stream&, const Tensor&, const Tensor&, float, const Tensor&,
-                  const Tensor&) override {}
-    void rms_norm_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                           const Tensor&, const Tensor&, const Tensor&) override {}
-    void layer_norm(Stream&, const Tensor&, const Tensor&, const Tensor&, float, const Tensor&,
-                    const Tensor&, const Tensor&) override {}
-    void layer_norm_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                             const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+    void run_fill_zero(Stream&, const Tensor&) override {}
+    void run_copy(Stream&, const Tensor&, const Tensor&) override {}
+    void run_accumulate(Stream&, const Tensor&, const Tensor&) override {}
+    void run_copy_columns(Stream&, const Tensor&, std::int64_t, const Tensor&, std::int64_t,
+                          std::int64_t) override {}
+    void run_rms_norm(Stream&, const Tensor&, const Tensor&, float, const Tensor&,
+                      const Tensor&) override {}
+    void run_rms_norm_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                               const Tensor&, const Tensor&, const Tensor&) override {}
+    void run_layer_norm(Stream&, const Tensor&, const Tensor&, const Tensor&, float, const Tensor&,
+                        const Tensor&, const Tensor&) override {}
+    void run_layer_norm_backward(Stream&, const Tensor&, const Tensor&, const Tensor&,
+                                 const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                                 const Tensor&, const Tensor&) override {}
+    void run_swiglu(Stream&, const Tensor&, const Tensor&) override {}
+    void run_swiglu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    void run_gelu(Stream&, const Tensor&, const Tensor&) override {}
+    void run_gelu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    void run_add_bias(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    void run_bias_gradient(Stream&, const Tensor&, const Tensor&, tensor::Gradient) override {}
+    void run_dropout(Stream&, const tensor::Dropout&, const tensor::MatrixSlice&, const Tensor&,
+                     const Tensor&, const Tensor&) override {}
+    void run_add_positions(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
+    void run_add_rows(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
+    void run_positions_backward(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
+    void run_cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&,
+                           const Tensor&, const Tensor&) override {}
+    void run_embedding_range(Stream&, const Tensor&, std::int64_t, const Tensor&,
                              const Tensor&) override {}
-    void swiglu(Stream&, const Tensor&, const Tensor&) override {}
-    void swiglu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-    void gelu(Stream&, const Tensor&, const Tensor&) override {}
-    void gelu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-    void add_bias(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-    void bias_gradient(Stream&, const Tensor&, const Tensor&, tensor::Gradient) override {}
-    void dropout(Stream&, const tensor::Dropout&, const tensor::MatrixSlice&, const Tensor&,
-                 const Tensor&, const Tensor&) override {}
-    void embedding(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-    void embedding_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-    void add_positions(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
-    void add_rows(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-    void positions_backward(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
-    void cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&, const Tensor&,
-                       const Tensor&) override {}
-    void embedding_range(Stream&, const Tensor&, std::int64_t, const Tensor&,
-                         const Tensor&) override {}
-    void embedding_range_backward(Stream&, const Tensor&, std::int64_t, const Tensor&,
-                                  const Tensor&) override {}
-    void vocab_max(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
-    void vocab_sums(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
-                    const Tensor&, const Tensor&) override {}
-    void vocab_loss(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
-                    const Tensor&, const tensor::VocabLoss&, const Tensor&, const Tensor&,
-                    const Tensor&) override {}
-    void sums_of_squares(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
-    void adamw(Stream&, const tensor::AdamWStep&, const Tensor&, const Tensor&, const Tensor&,
-               const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {
-    }
+    void run_embedding_range_backward(Stream&, const Tensor&, std::int64_t, const Tensor&,
+                                      const Tensor&) override {}
+    void run_vocab_max(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
+    void run_vocab_sums(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
+                        const Tensor&, const Tensor&) override {}
+    void run_vocab_loss(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
+                        const Tensor&, const tensor::VocabLoss&, const Tensor&, const Tensor&,
+                        const Tensor&) override {}
+    void run_sums_of_squares(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
+    void run_adamw(Stream&, const tensor::AdamWStep&, const Tensor&, const Tensor&, const Tensor&,
+                   const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                   const Tensor&) override {}
   };
 
   NullOps ops_;

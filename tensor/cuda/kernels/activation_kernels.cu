@@ -1,6 +1,5 @@
-#include "tensor/cuda/kernels/activation_kernels.h"
-
 #include "tensor/cuda/kernels/elementwise.h"
+#include "tensor/cuda/kernels/elementwise_kernels.h"
 #include "tensor/cuda/kernels/packs.h"
 
 namespace troupe::tensor::cuda {
@@ -91,62 +90,35 @@ __global__ void __launch_bounds__(kElementThreads)
 
 }  // namespace
 
-template <typename T>
-void launch_swiglu(const T* gate_up, T* product, std::int64_t rows, std::int64_t width,
+void launch_swiglu(DType dtype, const void* gate_up, void* y, std::int64_t rows, std::int64_t width,
                    cudaStream_t stream) {
-  const auto x = elements(gate_up);
-  const auto y = elements(product);
-  using E = std::remove_pointer_t<decltype(y)>;
-  const bool packed = rows_are_aligned(width, kPack<E>, {x, y});
-  const auto kernel = packed ? swiglu_kernel<kPack<E>, E> : swiglu_kernel<1, E>;
-  const auto [blocks, threads] = row_launch(rows, width / (packed ? kPack<E> : 1));
-  launch(kernel, blocks, threads, 0, stream, x, y, rows, width);
+  with_pack(dtype, width, {gate_up, y}, [&]<typename T, int n>(PackOf<T, n>) {
+    const auto [blocks, threads] = row_launch(rows, width / n);
+    launch(swiglu_kernel<n, T>, blocks, threads, 0, stream, gate_up, y, rows, width);
+  });
 }
-template void launch_swiglu(const float*, float*, std::int64_t, std::int64_t, cudaStream_t);
-template void launch_swiglu(const BFloat16*, BFloat16*, std::int64_t, std::int64_t, cudaStream_t);
 
-template <typename T>
-void launch_swiglu_backward(const T* gate_up, const T* gradient, T* dgate_up, std::int64_t rows,
-                            std::int64_t width, cudaStream_t stream) {
-  const auto x = elements(gate_up);
-  const auto dy = elements(gradient);
-  const auto dx = elements(dgate_up);
-  using E = std::remove_pointer_t<decltype(dx)>;
-  const bool packed = rows_are_aligned(width, kPack<E>, {x, dy, dx});
-  const auto kernel = packed ? swiglu_backward_kernel<kPack<E>, E> : swiglu_backward_kernel<1, E>;
-  const auto [blocks, threads] = row_launch(rows, width / (packed ? kPack<E> : 1));
-  launch(kernel, blocks, threads, 0, stream, x, dy, dx, rows, width);
+void launch_swiglu_backward(DType dtype, const void* gate_up, const void* dy, void* dgate_up,
+                            std::int64_t rows, std::int64_t width, cudaStream_t stream) {
+  with_pack(dtype, width, {gate_up, dy, dgate_up}, [&]<typename T, int n>(PackOf<T, n>) {
+    const auto [blocks, threads] = row_launch(rows, width / n);
+    launch(swiglu_backward_kernel<n, T>, blocks, threads, 0, stream, gate_up, dy, dgate_up, rows,
+           width);
+  });
 }
-template void launch_swiglu_backward(const float*, const float*, float*, std::int64_t, std::int64_t,
-                                     cudaStream_t);
-template void launch_swiglu_backward(const BFloat16*, const BFloat16*, BFloat16*, std::int64_t,
-                                     std::int64_t, cudaStream_t);
 
-template <typename T>
-void launch_gelu(const T* input, T* output, std::int64_t n, cudaStream_t stream) {
-  const auto x = elements(input);
-  const auto y = elements(output);
-  using E = std::remove_pointer_t<decltype(y)>;
-  const bool packed = are_aligned({x, y});
-  const auto kernel = packed ? gelu_kernel<kPack<E>, E> : gelu_kernel<1, E>;
-  launch(kernel, blocks_for(packed ? n / kPack<E> : n), kElementThreads, 0, stream, x, y, n);
+void launch_gelu(DType dtype, const void* x, void* y, std::int64_t count, cudaStream_t stream) {
+  with_pack(dtype, 0, {x, y}, [&]<typename T, int n>(PackOf<T, n>) {
+    launch(gelu_kernel<n, T>, blocks_for(count / n), kElementThreads, 0, stream, x, y, count);
+  });
 }
-template void launch_gelu(const float*, float*, std::int64_t, cudaStream_t);
-template void launch_gelu(const BFloat16*, BFloat16*, std::int64_t, cudaStream_t);
 
-template <typename T>
-void launch_gelu_backward(const T* input, const T* gradient, T* result, std::int64_t n,
+void launch_gelu_backward(DType dtype, const void* x, const void* dy, void* dx, std::int64_t count,
                           cudaStream_t stream) {
-  const auto x = elements(input);
-  const auto dy = elements(gradient);
-  const auto dx = elements(result);
-  using E = std::remove_pointer_t<decltype(dx)>;
-  const bool packed = are_aligned({x, dy, dx});
-  const auto kernel = packed ? gelu_backward_kernel<kPack<E>, E> : gelu_backward_kernel<1, E>;
-  launch(kernel, blocks_for(packed ? n / kPack<E> : n), kElementThreads, 0, stream, x, dy, dx, n);
+  with_pack(dtype, 0, {x, dy, dx}, [&]<typename T, int n>(PackOf<T, n>) {
+    launch(gelu_backward_kernel<n, T>, blocks_for(count / n), kElementThreads, 0, stream, x, dy, dx,
+           count);
+  });
 }
-template void launch_gelu_backward(const float*, const float*, float*, std::int64_t, cudaStream_t);
-template void launch_gelu_backward(const BFloat16*, const BFloat16*, BFloat16*, std::int64_t,
-                                   cudaStream_t);
 
 }  // namespace troupe::tensor::cuda

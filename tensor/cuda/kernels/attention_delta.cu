@@ -43,8 +43,7 @@ __global__ void __launch_bounds__(kDeltaThreads)
 }  // namespace
 
 void launch_attention_delta(DType dtype, const AttentionArguments& x, cudaStream_t stream) {
-  with_act_type(dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
+  with_act_type(dtype, [&]<typename T>(Type<T>) {
     const bool aligned = aligned_rows<T>(x).out;
     const auto kernel =
         aligned ? attention_delta_kernel<kPack<T>, T> : attention_delta_kernel<1, T>;

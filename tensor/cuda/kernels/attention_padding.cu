@@ -18,8 +18,7 @@ __global__ void __launch_bounds__(kElementThreads)
 
 void launch_clear_padding(DType dtype, const AttentionArguments& x, void* data, std::int64_t heads,
                           cudaStream_t stream) {
-  with_act_type(dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
+  with_act_type(dtype, [&]<typename T>(Type<T>) {
     const std::int64_t columns = heads * x.head_dim;
     launch(clear_padding_kernel<T>, blocks_for(x.seq_len * columns), kElementThreads, 0, stream, x,
            columns, static_cast<T*>(data));

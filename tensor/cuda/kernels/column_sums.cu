@@ -1,6 +1,6 @@
-#include "tensor/cuda/kernels/column_kernels.h"
 #include "tensor/cuda/kernels/dispatch.h"
 #include "tensor/cuda/kernels/launch_shape.h"
+#include "tensor/cuda/kernels/reduction_kernels.h"
 #include "tensor/cuda/kernels/row_packs.h"
 
 namespace troupe::tensor::cuda {
@@ -138,8 +138,7 @@ std::size_t column_sums_scratch(const ColumnTerms& terms) {
 void launch_column_sums(const ColumnTerms& terms, const ColumnOutputs& outputs, void* scratch,
                         cudaStream_t stream) {
   auto* const partial = static_cast<float*>(scratch);
-  with_act_type(terms.dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
+  with_act_type(terms.dtype, [&]<typename T>(Type<T>) {
     if (!terms.x) {
       launch_terms<T, Terms::plain>(terms, partial, stream);
     } else if (!terms.mean) {

@@ -121,8 +121,7 @@ std::size_t loss_scratch(std::int64_t rows) {
 void launch_cross_entropy(const CrossEntropy& a, double* loss, void* scratch, cudaStream_t stream) {
   auto* const losses = static_cast<double*>(scratch);
   const VocabLaunch shape(a.rows, a.columns);
-  with_act_type(a.gradient_dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
+  with_act_type(a.gradient_dtype, [&]<typename T>(Type<T>) {
     with_constant(
         rows_are_aligned(a.columns, kVocabPack, {a.logits, a.dlogits}), [&](auto aligned) {
           const std::int64_t packs = RowPacks<kVocabPack, aligned()>::count(a.columns);

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "tensor/cuda/kernels/dispatch.h"
 #include "tensor/cuda/kernels/grid.h"
 #include "tensor/cuda/kernels/launch_shape.h"
+#include "tensor/cuda/kernels/packs.h"
 
 // The shape of an element-wise kernel: the threads of all blocks stride over the elements, with
 // several consecutive ones each.
@@ -26,6 +28,25 @@ __device__ __forceinline__ void for_each_item(std::int64_t count, const Body& bo
   for (std::int64_t i = std::int64_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += step) {
     body(i);
   }
+}
+
+/// The elements that a thread takes at a time: n of the kernels' type T.
+template <typename T, int n>
+struct PackOf {};
+
+/// Calls body(PackOf<T, n>()) for act elements: in packs of 16 bytes where rows of so many columns
+/// at these addresses (null: not used) are aligned to them, else one at a time. Elements that are
+/// not in rows have 0 columns.
+template <typename Body>
+void with_pack(DType dtype, std::int64_t columns, std::initializer_list<const void*> addresses,
+               const Body& body) {
+  with_act_type(dtype, [&]<typename T>(Type<T>) {
+    if (rows_are_aligned(columns, kPack<T>, addresses)) {
+      body(PackOf<T, kPack<T>>());
+    } else {
+      body(PackOf<T, 1>());
+    }
+  });
 }
 
 /// A number of elements that is known to the compiler.

@@ -1,8 +1,8 @@
-#include "tensor/cuda/kernels/column_kernels.h"
 #include "tensor/cuda/kernels/dispatch.h"
 #include "tensor/cuda/kernels/kept_rows.h"
 #include "tensor/cuda/kernels/launch_shape.h"
 #include "tensor/cuda/kernels/norm_kernels.h"
+#include "tensor/cuda/kernels/reduction_kernels.h"
 #include "tensor/cuda/kernels/row_packs.h"
 #include "tensor/cuda/kernels/row_sums.h"
 

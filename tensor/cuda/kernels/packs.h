@@ -120,20 +120,6 @@ __device__ __forceinline__ void store(const Pack<n>& pack, T* x) {
   }
 }
 
-/// The elements of a launch function's argument, as kernels have them.
-inline float* elements(float* x) {
-  return x;
-}
-inline const float* elements(const float* x) {
-  return x;
-}
-inline __nv_bfloat16* elements(BFloat16* x) {
-  return reinterpret_cast<__nv_bfloat16*>(x);
-}
-inline const __nv_bfloat16* elements(const BFloat16* x) {
-  return reinterpret_cast<const __nv_bfloat16*>(x);
-}
-
 /// Whether all these addresses are multiples of 16 bytes, as null is.
 inline bool are_aligned(std::initializer_list<const void*> addresses) {
   for (const void* address : addresses) {

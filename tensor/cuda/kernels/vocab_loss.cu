@@ -151,8 +151,7 @@ void launch_vocab_loss(const VocabEntropy& a, double* loss, void* scratch, cudaS
   launch_sum(losses, rows, loss, stream);
   if (!a.dlogits) return;
   const VocabLaunch shape(rows, a.shard.columns);
-  with_act_type(a.gradient_dtype, [&](auto type) {
-    using T = typename decltype(type)::type;
+  with_act_type(a.gradient_dtype, [&]<typename T>(Type<T>) {
     const bool aligned = rows_are_aligned(a.shard.columns, kVocabPack, {a.exponentials, a.dlogits});
     with_constant(aligned, [&](auto is_aligned) {
       launch(vocab_gradient_kernel<T, is_aligned()>, dim3(shape.blocks), dim3(shape.threads), 0,
