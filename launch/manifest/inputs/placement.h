@@ -14,7 +14,7 @@
 #include "schedules/analysis/simulate.h"
 #include "schedules/plan/plan.h"
 #include "stages/storage/progress.h"
-#include "tensor/parallel/communication_time.h"
+#include "tensor/parallel/communication_volume.h"
 
 namespace troupe::launch {
 
