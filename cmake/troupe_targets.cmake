@@ -30,7 +30,7 @@ endif()
 # linked into each program of tests, these libraries would take gigabytes there.
 function(troupe_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
-  list(FILTER sources EXCLUDE REGEX "/(main|examples/.*|cuda/[^/]*)\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/(main|examples/.*|cuda/.*)\\.cpp$")
   if(NOT sources)
     return()
   endif()

@@ -10,8 +10,8 @@
 #include <variant>
 
 #include "launch/commands/options.h"
-#include "tensor/error.h"
-#include "tensor/shortage.h"
+#include "tensor/errors/error.h"
+#include "tensor/errors/shortage.h"
 
 namespace {
 

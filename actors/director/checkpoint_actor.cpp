@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "actors/director/replica_actor.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

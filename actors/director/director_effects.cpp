@@ -11,7 +11,7 @@
 #include "actors/topology/reports.h"
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/files/checkpoint/checkpoint.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 // How the director performs the effects of its protocol.
 

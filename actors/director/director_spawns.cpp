@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "actors/director/director.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 // How the director starts workers, and the port at which they join.
 

@@ -20,8 +20,8 @@
 #include "actors/director/last_words.h"
 #include "actors/director/left_segments.h"
 #include "actors/messages/control_plane.h"
-#include "tensor/error.h"
-#include "tensor/shortage.h"
+#include "tensor/errors/error.h"
+#include "tensor/errors/shortage.h"
 
 namespace troupe::actors {
 namespace {

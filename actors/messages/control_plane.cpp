@@ -3,7 +3,7 @@
 #include <caf/io/middleman.hpp>
 #include <exception>
 
-#include "tensor/shortage.h"
+#include "tensor/errors/shortage.h"
 
 namespace troupe::actors {
 namespace {

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 #include <sys/random.h>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 

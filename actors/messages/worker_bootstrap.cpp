@@ -4,7 +4,7 @@
 
 #include <sstream>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 

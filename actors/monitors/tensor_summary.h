@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "tensor/values/tensor.h"
 
 namespace troupe::actors {
 

@@ -5,7 +5,7 @@
 #include <bit>
 #include <cmath>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

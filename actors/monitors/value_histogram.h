@@ -4,7 +4,7 @@
 #include <limits>
 #include <map>
 
-#include "tensor/tensor.h"
+#include "tensor/values/tensor.h"
 
 namespace troupe::actors {
 

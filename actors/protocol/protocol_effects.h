@@ -9,7 +9,7 @@
 #include "actors/topology/configuration.h"
 #include "actors/topology/reports.h"
 #include "actors/topology/state_plan.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 // Effects that the director's protocol orders. Plain values; Evaluate is for every replica, Finish
 // for every worker.

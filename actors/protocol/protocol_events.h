@@ -7,7 +7,7 @@
 #include "actors/messages/messages.h"
 #include "actors/topology/configuration.h"
 #include "actors/topology/scale.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 // Events that the director's protocol handles. Plain values; Halted and Warm are as workers send
 // them.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tensor/random.h"
+#include "tensor/values/random.h"
 
 namespace troupe::actors {
 namespace {

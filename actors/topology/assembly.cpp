@@ -9,7 +9,7 @@
 #include "actors/topology/state_plan.h"
 #include "stages/stage/row_sizes.h"
 #include "stages/storage/xxh64.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

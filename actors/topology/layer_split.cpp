@@ -10,7 +10,7 @@
 
 #include "actors/topology/layer_letters.h"
 #include "schedules/plan/counted.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

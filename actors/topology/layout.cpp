@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

@@ -6,8 +6,8 @@
 #include "actors/topology/rank_groups.h"
 #include "actors/topology/state_parts.h"
 #include "stages/decoder/parameters/parameter_layout.h"
-#include "tensor/device.h"
-#include "tensor/error.h"
+#include "tensor/device/device.h"
+#include "tensor/errors/error.h"
 #include "transport/wire/edge.h"
 
 namespace troupe::actors {

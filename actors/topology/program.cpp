@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

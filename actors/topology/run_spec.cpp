@@ -7,7 +7,7 @@
 #include "actors/topology/schedule_kinds.h"
 #include "schedules/generators/generators.h"
 #include "schedules/plan/counted.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

@@ -13,7 +13,7 @@
 #include "stages/model/model_config.h"
 #include "stages/replicas/data_parallel.h"
 #include "stages/stage/recompute.h"
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 namespace troupe::actors {
 

@@ -12,7 +12,7 @@
 #include "actors/topology/shape_rules.h"
 #include "actors/topology/state_parts.h"
 #include "schedules/plan/counted.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

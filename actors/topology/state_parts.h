@@ -8,7 +8,7 @@
 #include "actors/topology/configuration.h"
 #include "stages/model/model_config.h"
 #include "stages/stage/slices.h"
-#include "tensor/region.h"
+#include "tensor/values/region.h"
 
 namespace troupe::actors {
 

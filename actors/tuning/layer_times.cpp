@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "schedules/analysis/simulate.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

@@ -10,7 +10,7 @@
 #include "actors/topology/scale.h"
 #include "actors/tuning/layer_times.h"
 #include "schedules/generators/generators.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

@@ -6,8 +6,8 @@
 #include <optional>
 #include <utility>
 
-#include "tensor/error.h"
-#include "tensor/shortage.h"
+#include "tensor/errors/error.h"
+#include "tensor/errors/shortage.h"
 
 namespace troupe::actors {
 namespace {

@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "transport/wire/edge.h"
 
 namespace troupe::actors {

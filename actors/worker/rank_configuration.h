@@ -17,7 +17,7 @@
 #include "actors/worker/step/token_broadcast.h"
 #include "stages/corpus/token_data.h"
 #include "stages/replicas/data_parallel.h"
-#include "tensor/process_group.h"
+#include "tensor/device/process_group.h"
 
 namespace troupe::actors {
 

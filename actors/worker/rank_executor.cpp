@@ -14,8 +14,8 @@
 #include "actors/worker/step/traced_actions.h"
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/storage/claim.h"
-#include "tensor/device.h"
-#include "tensor/error.h"
+#include "tensor/device/device.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

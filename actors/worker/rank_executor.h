@@ -18,7 +18,7 @@
 #include "actors/worker/rank_configuration.h"
 #include "actors/worker/state/checkpoint_writer.h"
 #include "actors/worker/warm_stage.h"
-#include "tensor/process_group.h"
+#include "tensor/device/process_group.h"
 #include "transport/node/ucx_node.h"
 
 namespace troupe::actors {

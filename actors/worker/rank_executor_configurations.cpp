@@ -9,7 +9,7 @@
 #include "actors/worker/state/state_mover.h"
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/replicas/weight_comparison.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 // How a rank leaves a configuration and reaches the next one.
 

@@ -14,8 +14,8 @@
 
 #include "actors/messages/start_deadline.h"
 #include "actors/worker/stage_actor.h"
-#include "tensor/error.h"
-#include "tensor/shortage.h"
+#include "tensor/errors/error.h"
+#include "tensor/errors/shortage.h"
 
 namespace troupe::actors {
 namespace {

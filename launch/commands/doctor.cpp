@@ -21,7 +21,7 @@
 #include "launch/host/device_json.h"
 #include "launch/host/machine.h"
 #include "launch/host/quantities.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "transport/node/ucx_node.h"
 
 namespace troupe::launch {

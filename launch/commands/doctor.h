@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/device_library.h"
+#include "tensor/libraries/device_library.h"
 
 namespace troupe::launch {
 

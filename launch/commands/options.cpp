@@ -12,7 +12,7 @@
 #include "launch/host/console.h"
 #include "launch/host/suggest.h"
 #include "launch/manifest/toml/synonyms.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

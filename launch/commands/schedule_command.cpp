@@ -10,7 +10,7 @@
 #include "launch/run/result_file.h"
 #include "schedules/drawing/draw.h"
 #include "schedules/plan/counted.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -13,7 +13,7 @@
 #include "schedules/generators/generators.h"
 #include "schedules/plan/counted.h"
 #include "stages/storage/input_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "launch/run/json_fields.h"
 #include "launch/run/run_directory.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

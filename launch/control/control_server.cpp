@@ -18,7 +18,7 @@
 #include "launch/control/request_fields.h"
 #include "launch/control/scale_request.h"
 #include "launch/control/tap_request.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 

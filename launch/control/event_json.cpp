@@ -8,7 +8,7 @@
 #include <variant>
 
 #include "launch/host/suggest.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 

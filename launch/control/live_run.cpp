@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "launch/run/run_directory.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 

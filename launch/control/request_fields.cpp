@@ -7,7 +7,7 @@
 #include <span>
 
 #include "launch/host/suggest.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 

@@ -3,7 +3,7 @@
 #include "launch/control/request_fields.h"
 #include "launch/manifest/toml/synonyms.h"
 #include "launch/run/json_fields.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 

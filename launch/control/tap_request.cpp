@@ -12,7 +12,7 @@
 #include "actors/topology/configuration.h"
 #include "launch/control/request_fields.h"
 #include "launch/run/json_fields.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 void print(const std::string& text) {

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tensor/device_library.h"
+#include "tensor/libraries/device_library.h"
 
 // A report of GPUs as JSON, {driver, libraries: [{name, version, path}], devices: [{name, uuid,
 // ...}], fault, emulates}: what nlohmann::json looks for beside the type.

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "actors/director/control_groups.h"
-#include "tensor/device_library.h"
+#include "tensor/libraries/device_library.h"
 
 namespace troupe::launch {
 

@@ -13,8 +13,8 @@
 #include <thread>
 #include <vector>
 
-#include "tensor/error.h"
-#include "tensor/shortage.h"
+#include "tensor/errors/error.h"
+#include "tensor/errors/shortage.h"
 
 namespace troupe::launch {
 namespace {

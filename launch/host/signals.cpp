@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "launch/host/console.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

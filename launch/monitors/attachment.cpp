@@ -9,7 +9,7 @@
 #include "launch/control/control_client.h"
 #include "launch/control/live_run.h"
 #include "launch/run/run_directory.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

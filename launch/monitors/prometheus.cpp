@@ -16,7 +16,7 @@
 
 #include "actors/monitors/subscriber_thread.h"
 #include "launch/control/event_json.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

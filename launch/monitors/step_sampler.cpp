@@ -4,7 +4,7 @@
 
 #include "launch/control/control_protocol.h"
 #include "stages/storage/output_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "actors/topology/configuration.h"
 #include "actors/tuning/layout_choice.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -10,7 +10,7 @@
 #include "launch/manifest/resolve/run_spec.h"
 #include "launch/run/run_directory.h"
 #include "stages/files/checkpoint/checkpoint.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "stages/corpus/text/indexed_dataset.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 

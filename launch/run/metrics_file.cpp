@@ -18,7 +18,7 @@
 
 #include "launch/run/report_fields.h"
 #include "stages/storage/output_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

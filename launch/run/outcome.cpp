@@ -11,7 +11,7 @@
 #include "launch/run/metrics_file.h"
 #include "launch/run/run_directory.h"
 #include "stages/files/checkpoint/checkpoint.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "tensor/errors/error.h"
 namespace troupe::launch {
 
 ResultFile::ResultFile(const std::string& path) {

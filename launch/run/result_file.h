@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "stages/storage/output_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 

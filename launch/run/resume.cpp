@@ -6,7 +6,7 @@
 
 #include "launch/run/run_directory.h"
 #include "stages/files/checkpoint/checkpoint_dirs.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

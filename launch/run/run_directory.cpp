@@ -12,7 +12,7 @@
 #include "launch/run/file_lock.h"
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/storage/output_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

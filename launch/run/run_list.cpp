@@ -14,7 +14,7 @@
 #include "launch/run/outcome.h"
 #include "launch/run/run_directory.h"
 #include "stages/files/checkpoint/checkpoint.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

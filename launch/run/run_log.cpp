@@ -9,7 +9,7 @@
 
 #include "launch/host/quantities.h"
 #include "launch/run/run_directory.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

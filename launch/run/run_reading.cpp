@@ -8,7 +8,7 @@
 #include "launch/manifest/toml/manifest.h"
 #include "launch/run/file_lock.h"
 #include "launch/run/run_directory.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 // What others than its launcher read of a run directory.
 

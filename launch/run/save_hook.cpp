@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

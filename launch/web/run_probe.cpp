@@ -6,7 +6,7 @@
 #include "launch/control/tap_request.h"
 #include "launch/monitors/trace_collector.h"
 #include "launch/web/command_handler.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -14,7 +14,7 @@
 #include "launch/manifest/checks/host_names.h"
 #include "launch/web/page.h"
 #include "launch/web/state_replies.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

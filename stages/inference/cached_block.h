@@ -4,7 +4,7 @@
 
 #include "stages/decoder/layers/sublayer_products.h"
 #include "stages/inference/shard_threads.h"
-#include "tensor/attention.h"
+#include "tensor/device/attention.h"
 
 namespace troupe::stages {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tensor/parallel/division.h"
 
 namespace troupe::stages {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <functional>
 
-#include "tensor/error.h"
-#include "tensor/random.h"
+#include "tensor/errors/error.h"
+#include "tensor/values/random.h"
 
 namespace troupe::stages {
 

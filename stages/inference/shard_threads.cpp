@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tensor/cpu/ordered_reduction.h"
-#include "tensor/error.h"
+#include "tensor/cpu/ops/ordered_reduction.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "tensor/tensor.h"
+#include "tensor/values/tensor.h"
 
 namespace troupe::stages {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tensor/error.h"
-#include "tensor/rotary.h"
+#include "tensor/device/rotary.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "stages/model/model_config.h"
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 namespace troupe::stages {
 

@@ -7,8 +7,8 @@
 #include <string_view>
 #include <utility>
 
-#include "tensor/error.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "stages/model/parameter_group.h"
-#include "tensor/dtype.h"
-#include "tensor/rotary.h"
-#include "tensor/shape.h"
+#include "tensor/device/rotary.h"
+#include "tensor/values/dtype.h"
+#include "tensor/values/shape.h"
 
 namespace troupe::tensor {
 class Ops;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tensor/parallel/division.h"
 
 namespace troupe::stages {

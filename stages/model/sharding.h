@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "stages/model/model_config.h"
-#include "tensor/region.h"
+#include "tensor/values/region.h"
 
 // How tensor parallelism divides a model's parameters among the shards of a stage.
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tensor/error.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -1,7 +1,7 @@
 #include <utility>
 
 #include "stages/replicas/bucket_reduction.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 
 // What each phase of a bucket does.
 

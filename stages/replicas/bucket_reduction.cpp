@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "stages/decoder/parameters/parameter_layout.h"
-#include "tensor/error.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stages/replicas/data_parallel.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

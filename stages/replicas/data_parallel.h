@@ -8,7 +8,7 @@
 
 #include "stages/stage/buckets.h"
 #include "stages/stage/stage.h"
-#include "tensor/dtype.h"
+#include "tensor/values/dtype.h"
 
 namespace troupe::stages {
 

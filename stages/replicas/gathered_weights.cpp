@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "stages/replicas/weight_exchange.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "stages/replicas/weight_exchange.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "tensor/host_copies.h"
+#include "tensor/device/host_copies.h"
 
 namespace troupe::stages {
 namespace {

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "stages/stage/stage.h"
-#include "tensor/device.h"
-#include "tensor/process_group.h"
+#include "tensor/device/device.h"
+#include "tensor/device/process_group.h"
 
 namespace troupe::stages {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "tensor/error.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 using tensor::Tensor;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "stages/stage/parameter.h"
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 namespace troupe::stages {
 

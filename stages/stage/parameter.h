@@ -8,8 +8,8 @@
 
 #include "stages/model/parameter_group.h"
 #include "stages/stage/buckets.h"
-#include "tensor/region.h"
-#include "tensor/tensor.h"
+#include "tensor/values/region.h"
+#include "tensor/values/tensor.h"
 
 namespace troupe::stages {
 

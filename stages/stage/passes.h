@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "tensor/process_group.h"
-#include "tensor/tensor.h"
+#include "tensor/device/process_group.h"
+#include "tensor/values/tensor.h"
 
 // The passes of a microbatch through a chunk of a stage, and what the caller of Stage gives to them
 // and learns from them.

@@ -8,11 +8,11 @@
 
 #include "stages/stage/parameter.h"
 #include "stages/stage/passes.h"
-#include "tensor/device.h"
-#include "tensor/error.h"
-#include "tensor/ops.h"
-#include "tensor/process_group.h"
-#include "tensor/region.h"
+#include "tensor/device/device.h"
+#include "tensor/device/ops.h"
+#include "tensor/device/process_group.h"
+#include "tensor/errors/error.h"
+#include "tensor/values/region.h"
 
 namespace troupe::stages {
 

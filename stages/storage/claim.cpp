@@ -6,7 +6,7 @@
 
 #include <cerrno>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

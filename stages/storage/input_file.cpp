@@ -11,7 +11,8 @@
 #include <utility>
 
 #include "stages/storage/data_error.h"
-#include "tensor/shortage.h"
+#include "tensor/errors/error.h"
+#include "tensor/errors/shortage.h"
 
 namespace troupe::stages {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

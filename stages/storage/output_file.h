@@ -8,7 +8,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

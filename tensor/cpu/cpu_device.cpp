@@ -6,11 +6,11 @@
 #include <new>
 #include <utility>
 
-#include "tensor/cpu/cpu_attention.h"
-#include "tensor/cpu/cpu_cached_attention.h"
-#include "tensor/cpu/cpu_linear.h"
-#include "tensor/cpu/thread_team.h"
-#include "tensor/error.h"
+#include "tensor/cpu/attention/cpu_attention.h"
+#include "tensor/cpu/attention/cpu_cached_attention.h"
+#include "tensor/cpu/products/cpu_linear.h"
+#include "tensor/cpu/products/thread_team.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::tensor {
 namespace {

@@ -3,9 +3,9 @@
 #include <memory>
 #include <mutex>
 
-#include "tensor/cpu/cpu_ops.h"
-#include "tensor/device.h"
-#include "tensor/host_memory.h"
+#include "tensor/cpu/ops/cpu_ops.h"
+#include "tensor/device/device.h"
+#include "tensor/device/host_memory.h"
 
 namespace troupe::tensor {
 

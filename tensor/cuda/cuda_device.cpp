@@ -6,14 +6,14 @@
 #include <cstring>
 #include <utility>
 
-#include "tensor/cuda/cuda_error.h"
-#include "tensor/cuda/cuda_linear.h"
-#include "tensor/cuda/cuda_stream.h"
-#include "tensor/cuda/cudnn_attention.h"
-#include "tensor/cuda/gpus.h"
-#include "tensor/cuda/kernel_cached_attention.h"
-#include "tensor/error.h"
-#include "tensor/host_memory.h"
+#include "tensor/cuda/attention/cudnn_attention.h"
+#include "tensor/cuda/attention/kernel_cached_attention.h"
+#include "tensor/cuda/products/cuda_linear.h"
+#include "tensor/cuda/runtime/cuda_error.h"
+#include "tensor/cuda/runtime/cuda_stream.h"
+#include "tensor/cuda/runtime/gpus.h"
+#include "tensor/device/host_memory.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::tensor::cuda {
 namespace {

@@ -4,11 +4,11 @@
 #include <optional>
 #include <string>
 
-#include "tensor/cuda/algorithm_store.h"
-#include "tensor/cuda/cuda_event.h"
 #include "tensor/cuda/cuda_ops.h"
-#include "tensor/cuda/cuda_product.h"
-#include "tensor/device.h"
+#include "tensor/cuda/products/algorithm_store.h"
+#include "tensor/cuda/products/cuda_product.h"
+#include "tensor/cuda/runtime/cuda_event.h"
+#include "tensor/device/device.h"
 
 namespace troupe::tensor::cuda {
 

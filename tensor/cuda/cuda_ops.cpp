@@ -1,12 +1,12 @@
 #include "tensor/cuda/cuda_ops.h"
 
-#include "tensor/cuda/kernel_stream.h"
-#include "tensor/cuda/kernels/elementwise_kernels.h"
-#include "tensor/cuda/kernels/embedding_kernels.h"
-#include "tensor/cuda/kernels/loss_kernels.h"
-#include "tensor/cuda/kernels/norm_kernels.h"
-#include "tensor/cuda/kernels/reduction_kernels.h"
-#include "tensor/cuda/stream_memory.h"
+#include "tensor/cuda/kernels/elements/elementwise_kernels.h"
+#include "tensor/cuda/kernels/embedding/embedding_kernels.h"
+#include "tensor/cuda/kernels/losses/loss_kernels.h"
+#include "tensor/cuda/kernels/rows/norm_kernels.h"
+#include "tensor/cuda/kernels/rows/reduction_kernels.h"
+#include "tensor/cuda/runtime/kernel_stream.h"
+#include "tensor/cuda/runtime/stream_memory.h"
 
 namespace troupe::tensor::cuda {
 namespace {

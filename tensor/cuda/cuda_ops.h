@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 
 namespace troupe::tensor::cuda {
 

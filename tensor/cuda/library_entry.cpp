@@ -1,5 +1,5 @@
 #include "tensor/cuda/cuda_device.h"
-#include "tensor/cuda/gpus.h"
+#include "tensor/cuda/runtime/gpus.h"
 
 // What the program finds in libtroupe_cuda.so, once it is open, by these names; library.map hides
 // everything else.
@@ -8,7 +8,8 @@ using troupe::tensor::Device;
 using troupe::tensor::DeviceReport;
 using troupe::tensor::DeviceSpec;
 
-/// A device that the caller owns. Throws as make_cuda_device() of tensor/device_library.h does.
+/// A device that the caller owns. Throws as make_cuda_device() of tensor/libraries/device_library.h
+/// does.
 extern "C" Device* troupe_make_device(const DeviceSpec& spec) {
   return new troupe::tensor::cuda::CudaDevice(spec);
 }

@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include "tensor/device.h"
-#include "tensor/process_group.h"
+#include "tensor/device/device.h"
+#include "tensor/device/process_group.h"
 
 namespace troupe::tensor {
 

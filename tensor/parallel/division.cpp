@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::tensor {
 

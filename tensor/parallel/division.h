@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 #include "tensor/parallel/tensor_parallel.h"
 
 // What of a number, a matrix and a vocabulary each shard has.

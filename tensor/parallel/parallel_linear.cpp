@@ -1,6 +1,6 @@
 #include "tensor/parallel/parallel_linear.h"
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tensor/parallel/division.h"
 #include "tensor/parallel/redistribution.h"
 

@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <memory>
 
-#include "tensor/linear.h"
-#include "tensor/ops.h"
+#include "tensor/device/linear.h"
+#include "tensor/device/ops.h"
 #include "tensor/parallel/tensor_parallel.h"
 
 namespace troupe::tensor {

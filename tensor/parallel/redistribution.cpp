@@ -1,6 +1,6 @@
 #include "tensor/parallel/redistribution.h"
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tensor/parallel/division.h"
 
 namespace troupe::tensor {

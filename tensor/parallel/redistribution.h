@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <span>
 
-#include "tensor/ops.h"
-#include "tensor/process_group.h"
+#include "tensor/device/ops.h"
+#include "tensor/device/process_group.h"
 
 // How matrices go from one division among shards to another. Rows are what is contiguous, as the
 // tokens of a microbatch; N rows and C columns are those of the whole matrix, n is the number of

@@ -1,6 +1,6 @@
 #include "tensor/parallel/tensor_parallel.h"
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::tensor {
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "tensor/process_group.h"
+#include "tensor/device/process_group.h"
 
 namespace troupe::tensor {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::tensor {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 #include "tensor/parallel/division.h"
 #include "tensor/parallel/tensor_parallel.h"
 

@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "tensor/linear.h"
-#include "tensor/ops.h"
+#include "tensor/device/linear.h"
+#include "tensor/device/ops.h"
 #include "tensor/parallel/division.h"
 #include "tensor/parallel/tensor_parallel.h"
 

@@ -16,7 +16,7 @@
 
 #include "actors/worker/step/plan_runner.h"
 #include "stages/corpus/token_data.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/bench/timing.h"
 #include "tests/support/null_stage.h"
 #include "tests/support/temp_dir.h"

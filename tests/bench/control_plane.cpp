@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "actors/director/director.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/null_run.h"
 
 namespace troupe::bench {

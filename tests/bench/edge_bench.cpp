@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "transport/node/ucx_node.h"
 
 namespace {

@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tensor/cpu/product.h"
+#include "tensor/cpu/products/product.h"
 
 namespace troupe::bench {
 namespace {

@@ -16,8 +16,8 @@
 
 #include "schedules/analysis/simulate.h"
 #include "schedules/generators/generators.h"
-#include "tensor/device.h"
-#include "tensor/error.h"
+#include "tensor/device/device.h"
+#include "tensor/errors/error.h"
 #include "tests/bench/timing.h"
 #include "tests/bench/workload.h"
 #include "tests/support/stage_passes.h"

@@ -9,7 +9,7 @@
 
 #include <string>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::bench {
 namespace {

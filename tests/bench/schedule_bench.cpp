@@ -29,7 +29,7 @@
 #include "schedules/analysis/simulate.h"
 #include "schedules/generators/generators.h"
 #include "stages/decoder/stage/transformer_stage.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/bench/rank_processes.h"
 #include "tests/bench/slow_channel.h"
 #include "tests/bench/timing.h"

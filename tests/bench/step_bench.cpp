@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "stages/decoder/stage/optimizer.h"
-#include "tensor/device.h"
-#include "tensor/error.h"
+#include "tensor/device/device.h"
+#include "tensor/errors/error.h"
 #include "tests/bench/microbatch_products.h"
 #include "tests/bench/timing.h"
 #include "tests/bench/workload.h"

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "tensor/cpu/ordered_reduction.h"
-#include "tensor/dtype.h"
+#include "tensor/cpu/ops/ordered_reduction.h"
+#include "tensor/values/dtype.h"
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "stages/decoder/chunk/activations.h"
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 #include "tests/bench/wait_stage.h"
 #include "transport/node/ucx_node.h"
 

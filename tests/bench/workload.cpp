@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::bench {
 

@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/contract/messages.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/seed.h"

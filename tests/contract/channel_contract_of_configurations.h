@@ -5,7 +5,7 @@
 #include <chrono>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/contract/messages.h"
 #include "tests/support/expect_error.h"
 

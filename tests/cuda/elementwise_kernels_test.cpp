@@ -1,4 +1,4 @@
-#include "tensor/cuda/kernels/elementwise_kernels.h"
+#include "tensor/cuda/kernels/elements/elementwise_kernels.h"
 
 #include <boost/test/unit_test.hpp>
 #include <vector>

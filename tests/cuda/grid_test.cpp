@@ -1,4 +1,4 @@
-#include "tensor/cuda/kernels/grid.h"
+#include "tensor/cuda/kernels/grid/grid.h"
 
 #include <boost/test/unit_test.hpp>
 #include <numeric>

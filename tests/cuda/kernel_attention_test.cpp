@@ -1,12 +1,12 @@
-#include "tensor/cuda/kernel_attention.h"
+#include "tensor/cuda/attention/kernel_attention.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <string_view>
 
-#include "tensor/attention.h"
-#include "tensor/cuda/kernels/rotary_kernels.h"
-#include "tensor/error.h"
+#include "tensor/cuda/kernels/attention/rotary_kernels.h"
+#include "tensor/device/attention.h"
+#include "tensor/errors/error.h"
 #include "tests/emulated_grid/grid.h"
 #include "tests/support/seed.h"
 #include "tests/tensor/attention_run.h"

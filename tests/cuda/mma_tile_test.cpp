@@ -1,9 +1,9 @@
-#include "tensor/cuda/kernels/mma_tile.h"
+#include "tensor/cuda/kernels/attention/mma_tile.h"
 
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
-#include "tensor/random.h"
+#include "tensor/values/random.h"
 #include "tests/emulated_grid/grid.h"
 #include "tests/support/seed.h"
 

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "tensor/cuda/kernel_stream.h"
-#include "tensor/cuda/kernels/grid.h"
-#include "tensor/cuda/kernels/packs.h"
+#include "tensor/cuda/kernels/grid/grid.h"
+#include "tensor/cuda/kernels/grid/packs.h"
+#include "tensor/cuda/runtime/kernel_stream.h"
 #include "tests/support/emulated_device.h"
 
 // Kernels with a fault that the emulated grid must find.

@@ -1,6 +1,6 @@
 // A kernel that needs more registers than it is allowed: compiling it as the others must fail.
 
-#include "tensor/cuda/kernels/grid.h"
+#include "tensor/cuda/kernels/grid/grid.h"
 
 __global__ void __launch_bounds__(1024, 2) spilling_kernel(float* x) {
   float values[64];

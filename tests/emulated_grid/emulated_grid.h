@@ -1,7 +1,7 @@
 #pragma once
 
 // CUDA's names for code that g++ compiles as C++: a kernel becomes a function that each thread of
-// an emulated grid (grid.h) calls. Included by tensor/cuda/kernels/grid.h only.
+// an emulated grid (grid.h) calls. Included by tensor/cuda/kernels/grid/grid.h only.
 
 #include <vector_functions.h>
 #include <vector_types.h>

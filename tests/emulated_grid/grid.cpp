@@ -6,7 +6,7 @@
 #include <numeric>
 #include <utility>
 
-#include "tensor/random.h"
+#include "tensor/values/random.h"
 #include "tests/emulated_grid/block.h"
 #include "tests/emulated_grid/emulated_grid.h"
 

@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "tensor/cuda/kernels/grid_types.h"
+#include "tensor/cuda/kernels/grid/grid_types.h"
 #include "tests/emulated_grid/fiber.h"
 
 namespace troupe::emulated_grid {

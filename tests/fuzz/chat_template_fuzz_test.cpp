@@ -5,7 +5,7 @@
 #include "stages/corpus/chat/jinja_template.h"
 #include "stages/corpus/chat/jinja_values.h"
 #include "stages/corpus/tokenizers/text/utf8.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 

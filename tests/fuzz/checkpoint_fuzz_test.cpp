@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/files/checkpoint/checkpoint_state.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/checkpoint_files.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"

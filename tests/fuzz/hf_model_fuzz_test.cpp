@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "stages/files/checkpoint/checkpoint.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/fake_stage.h"
 #include "tests/support/hf_files.h"
 #include "tests/support/mutate.h"

@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "actors/topology/layer_split.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/seed.h"

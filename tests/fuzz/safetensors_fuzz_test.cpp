@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "stages/files/safetensors/safetensors.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"

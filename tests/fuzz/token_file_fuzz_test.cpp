@@ -4,7 +4,7 @@
 #include "stages/corpus/text/indexed_dataset.h"
 #include "stages/corpus/tokens/token_cache.h"
 #include "stages/corpus/tokens/token_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "stages/corpus/tokenizers/tokenizer.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"

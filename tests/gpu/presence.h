@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "tensor/device_library.h"
+#include "tensor/libraries/device_library.h"
 
 namespace troupe::test {
 

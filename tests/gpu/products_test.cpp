@@ -2,7 +2,7 @@
 #include <cmath>
 #include <random>
 
-#include "tensor/linear.h"
+#include "tensor/device/linear.h"
 #include "tests/gpu/needs_gpu.h"
 #include "tests/support/reference_ops.h"
 #include "tests/tensor/host.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stages/corpus/samples/shuffle.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/memory_tokens.h"
 #include "tests/support/mutate.h"

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "stages/stage/stage.h"
-#include "tensor/random.h"
+#include "tensor/values/random.h"
 
 namespace troupe::test {
 

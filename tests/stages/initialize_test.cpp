@@ -7,7 +7,7 @@
 #include <map>
 
 #include "stages/decoder/stage/transformer_stage.h"
-#include "tensor/random.h"
+#include "tensor/values/random.h"
 #include "tests/support/test_device.h"
 
 BOOST_AUTO_TEST_SUITE(initialize_test)

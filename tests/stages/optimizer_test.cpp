@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 BOOST_AUTO_TEST_SUITE(optimizer_test)
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "tensor/attention.h"
-#include "tensor/linear.h"
-#include "tensor/ops.h"
+#include "tensor/device/attention.h"
+#include "tensor/device/linear.h"
+#include "tensor/device/ops.h"
 #include "tests/support/async_stream.h"
 
 namespace troupe::test {

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <memory>
 
-#include "tensor/device_library.h"
+#include "tensor/libraries/device_library.h"
 #include "tests/support/test_device.h"
 
 // A libtroupe_cuda.so whose GPUs are asynchronous devices of the host, so that launched runs

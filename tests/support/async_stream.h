@@ -16,8 +16,8 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/device.h"
-#include "tensor/error.h"
+#include "tensor/device/device.h"
+#include "tensor/errors/error.h"
 #include "tests/support/guarded_memory.h"
 
 namespace troupe::test {

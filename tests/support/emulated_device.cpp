@@ -6,12 +6,12 @@
 #include <cstring>
 #include <new>
 
-#include "tensor/attention.h"
-#include "tensor/cuda/kernel_attention.h"
-#include "tensor/cuda/kernel_cached_attention.h"
-#include "tensor/cuda/kernel_stream.h"
-#include "tensor/cuda/stream_memory.h"
-#include "tensor/linear.h"
+#include "tensor/cuda/attention/kernel_attention.h"
+#include "tensor/cuda/attention/kernel_cached_attention.h"
+#include "tensor/cuda/runtime/kernel_stream.h"
+#include "tensor/cuda/runtime/stream_memory.h"
+#include "tensor/device/attention.h"
+#include "tensor/device/linear.h"
 #include "tests/emulated_grid/fault.h"
 #include "tests/emulated_grid/grid.h"
 

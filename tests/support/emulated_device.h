@@ -6,7 +6,7 @@
 #include <set>
 
 #include "tensor/cuda/cuda_ops.h"
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 namespace troupe::test {
 

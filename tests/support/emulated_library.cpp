@@ -1,4 +1,4 @@
-#include "tensor/device_library.h"
+#include "tensor/libraries/device_library.h"
 #include "tests/support/emulated_device.h"
 
 // libtroupe_cuda.so for launched runs on a machine without a GPU: what the program finds in the

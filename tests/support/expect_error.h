@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::test {
 

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <new>
 
-#include "tensor/attention.h"
-#include "tensor/device.h"
+#include "tensor/device/attention.h"
+#include "tensor/device/device.h"
 
 // Device memory that the host cannot touch: an address of it is that of ordinary memory with one
 // bit set, with which no process has memory. Whoever follows the address dies at once, and a call

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tensor/attention.h"
-#include "tensor/cuda/cuda_linear.h"
-#include "tensor/cuda/product_trial.h"
-#include "tensor/dtype.h"
+#include "tensor/cuda/products/cuda_linear.h"
+#include "tensor/cuda/products/product_trial.h"
+#include "tensor/device/attention.h"
+#include "tensor/values/dtype.h"
 #include "tests/support/emulated_device.h"
 
 namespace troupe::test {

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "tensor/cuda/cuda_product.h"
-#include "tensor/device.h"
+#include "tensor/cuda/products/cuda_product.h"
+#include "tensor/device/device.h"
 
 namespace troupe::test {
 

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/device.h"
-#include "tensor/error.h"
+#include "tensor/device/device.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::test {
 

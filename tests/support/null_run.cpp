@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "actors/director/checkpoint_actor.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::test {
 namespace {

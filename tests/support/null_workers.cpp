@@ -8,7 +8,7 @@
 
 #include "actors/worker/stage_actor.h"
 #include "stages/model/model_config.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::test {
 namespace {

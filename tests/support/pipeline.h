@@ -12,7 +12,7 @@
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/decoder/stage/transformer_stage.h"
 #include "stages/stage/row_sizes.h"
-#include "tensor/random.h"
+#include "tensor/values/random.h"
 #include "tests/support/guarded_memory.h"
 #include "tests/support/stage_passes.h"
 

@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
-#include "tensor/attention.h"
-#include "tensor/linear.h"
-#include "tensor/ops.h"
+#include "tensor/device/attention.h"
+#include "tensor/device/linear.h"
+#include "tensor/device/ops.h"
 
 namespace troupe::test {
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "tensor/ops.h"
-#include "tensor/rotary.h"
+#include "tensor/device/ops.h"
+#include "tensor/device/rotary.h"
 
 // Every op of a Llama layer with its gradient, in double precision and plain loops, as the kernels'
 // reference. Matrices are row-major vectors; T tokens, C channels, F feed-forward width, V

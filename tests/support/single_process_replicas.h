@@ -7,7 +7,7 @@
 
 #include "stages/replicas/data_parallel.h"
 #include "stages/stage/gradient_pieces.h"
-#include "tensor/dtype.h"
+#include "tensor/values/dtype.h"
 #include "tests/support/guarded_memory.h"
 
 namespace troupe::test {

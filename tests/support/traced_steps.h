@@ -6,7 +6,7 @@
 #include "actors/messages/messages.h"
 #include "actors/topology/configuration.h"
 #include "schedules/analysis/simulate.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::test {
 

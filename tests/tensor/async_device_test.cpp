@@ -13,7 +13,7 @@
 #include <functional>
 #include <future>
 
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/seed.h"
 

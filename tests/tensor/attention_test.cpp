@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/tensor/attention_run.h"
 #include "tests/tensor/host.h"
 

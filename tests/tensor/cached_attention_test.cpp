@@ -2,8 +2,8 @@
 #include <limits>
 #include <random>
 
-#include "tensor/attention.h"
-#include "tensor/error.h"
+#include "tensor/device/attention.h"
+#include "tensor/errors/error.h"
 #include "tests/support/seed.h"
 #include "tests/tensor/host.h"
 

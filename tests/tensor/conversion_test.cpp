@@ -1,4 +1,4 @@
-#include "tensor/cpu/conversion.h"
+#include "tensor/cpu/products/conversion.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>

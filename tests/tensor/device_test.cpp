@@ -1,4 +1,4 @@
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::tensor {
 

@@ -1,4 +1,4 @@
-#include "tensor/dtype.h"
+#include "tensor/values/dtype.h"
 
 #include <bit>
 #include <boost/test/unit_test.hpp>

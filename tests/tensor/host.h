@@ -12,11 +12,11 @@
 #include <string_view>
 #include <vector>
 
-#include "tensor/attention.h"
-#include "tensor/device.h"
-#include "tensor/linear.h"
-#include "tensor/ops.h"
-#include "tensor/random.h"
+#include "tensor/device/attention.h"
+#include "tensor/device/device.h"
+#include "tensor/device/linear.h"
+#include "tensor/device/ops.h"
+#include "tensor/values/random.h"
 #include "tests/support/reference_ops.h"
 #include "tests/tensor/test_device.h"
 

@@ -1,14 +1,14 @@
 // Copies between a device and the host: on a device whose memory the host cannot touch, and whose
 // streams run at the same time, in pieces; on the CPU none but those that are asked for.
 
-#include "tensor/host_copies.h"
+#include "tensor/device/host_copies.h"
 
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 #include <thread>
 #include <vector>
 
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 #include "tests/support/async_device.h"
 #include "tests/support/seed.h"
 

@@ -3,7 +3,7 @@
 #include <limits>
 #include <thread>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {

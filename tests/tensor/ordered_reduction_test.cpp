@@ -1,4 +1,4 @@
-#include "tensor/cpu/ordered_reduction.h"
+#include "tensor/cpu/ops/ordered_reduction.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "tensor/random.h"
+#include "tensor/values/random.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

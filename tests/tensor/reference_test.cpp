@@ -3,7 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <functional>
 
-#include "tensor/random.h"
+#include "tensor/values/random.h"
 #include "tests/support/reference_gpt2_ops.h"
 
 namespace troupe::reference {

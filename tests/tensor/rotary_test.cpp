@@ -1,7 +1,7 @@
 // Frequencies of every type of rotary embedding: against what transformers gives, and against the
 // formulas of the papers in double precision.
 
-#include "tensor/rotary.h"
+#include "tensor/device/rotary.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

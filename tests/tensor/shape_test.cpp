@@ -1,10 +1,10 @@
-#include "tensor/shape.h"
+#include "tensor/values/shape.h"
 
 #include <boost/test/unit_test.hpp>
 #include <limits>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::tensor {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 // The device whose ops a test program tests. One of the sources beside this file that define these
 // functions is linked with it: cpu_test_device.cpp or emulated_test_device.cpp.

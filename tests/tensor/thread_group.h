@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "tensor/error.h"
-#include "tensor/process_group.h"
+#include "tensor/device/process_group.h"
+#include "tensor/errors/error.h"
 #include "tests/support/guarded_memory.h"
 
 // A process group of threads, for tests: plain loops over the members' own memory. Sums are in

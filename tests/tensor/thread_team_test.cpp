@@ -1,11 +1,11 @@
-#include "tensor/cpu/thread_team.h"
+#include "tensor/cpu/products/thread_team.h"
 
 #include <omp.h>
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>
 
-#include "tensor/cpu/product.h"
+#include "tensor/cpu/products/product.h"
 #include "tests/support/expect_error.h"
 
 // Products have all the threads that they are divided among, whatever OpenMP's settings are.

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "tensor/cpu/ordered_reduction.h"
-#include "tensor/error.h"
-#include "tensor/host_memory.h"
+#include "tensor/cpu/ops/ordered_reduction.h"
+#include "tensor/device/host_memory.h"
+#include "tensor/errors/error.h"
 #include "transport/collectives/ucx_group.h"
 #include "transport/memory/slot_memory.h"
 

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "tensor/device.h"
-#include "tensor/process_group.h"
+#include "tensor/device/device.h"
+#include "tensor/device/process_group.h"
 #include "transport/collectives/collective_memory.h"
 #include "transport/edges/link.h"
 #include "transport/memory/slot_memory.h"

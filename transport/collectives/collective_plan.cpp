@@ -1,6 +1,6 @@
 #include <numeric>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "transport/collectives/collective.h"
 #include "transport/collectives/ucx_group.h"
 

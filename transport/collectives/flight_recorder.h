@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tensor/dtype.h"
+#include "tensor/values/dtype.h"
 
 namespace troupe::transport {
 

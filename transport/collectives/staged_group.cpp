@@ -6,8 +6,8 @@
 #include <exception>
 #include <utility>
 
-#include "tensor/error.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
+#include "tensor/errors/error.h"
 #include "transport/edges/named_wait.h"
 
 namespace troupe::transport {

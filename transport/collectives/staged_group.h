@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "tensor/device.h"
-#include "tensor/process_group.h"
+#include "tensor/device/device.h"
+#include "tensor/device/process_group.h"
 
 namespace troupe::transport {
 

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::transport {
 namespace {

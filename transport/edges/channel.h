@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "tensor/device.h"
-#include "tensor/process_group.h"
-#include "tensor/tensor.h"
+#include "tensor/device/device.h"
+#include "tensor/device/process_group.h"
+#include "tensor/values/tensor.h"
 #include "transport/wire/edge.h"
 
 namespace troupe::transport {

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::transport {
 namespace {

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "transport/edges/edge_channel.h"
 
 // How the channel begins a configuration: its boxes, and the slots that it grants.

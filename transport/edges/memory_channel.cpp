@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "transport/edges/edge_channel.h"
 
 namespace troupe::transport {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-#include "tensor/process_group.h"
+#include "tensor/device/process_group.h"
 #include "transport/edges/channel.h"
 
 namespace troupe::transport {

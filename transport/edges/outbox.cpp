@@ -4,8 +4,8 @@
 #include <numeric>
 #include <utility>
 
-#include "tensor/error.h"
-#include "tensor/host_memory.h"
+#include "tensor/device/host_memory.h"
+#include "tensor/errors/error.h"
 #include "transport/edges/inbox.h"
 
 namespace troupe::transport {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <vector>
 
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 #include "transport/edges/link.h"
 
 namespace troupe::transport {

@@ -10,7 +10,7 @@
 #include <limits>
 #include <random>
 
-#include "tensor/host_memory.h"
+#include "tensor/device/host_memory.h"
 
 namespace troupe::transport {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/process_group.h"
+#include "tensor/device/process_group.h"
 #include "transport/collectives/collective_memory.h"
 #include "transport/collectives/flight_recorder.h"
 #include "transport/edges/channel.h"

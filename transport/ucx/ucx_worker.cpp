@@ -8,7 +8,7 @@
 #include <array>
 #include <utility>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::transport {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "tensor/dtype.h"
-#include "tensor/shape.h"
+#include "tensor/values/dtype.h"
+#include "tensor/values/shape.h"
 
 namespace troupe::transport {
 

@@ -9,7 +9,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "transport/wire/header.capnp.h"
 
 namespace troupe::transport {

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::transport {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

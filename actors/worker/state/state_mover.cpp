@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "actors/worker/state/neighbour_copies.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

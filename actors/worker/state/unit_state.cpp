@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 tensor::Tensor slice(const tensor::Tensor& x, std::int64_t begin, std::int64_t count) {

@@ -11,8 +11,8 @@
 #include "stages/model/model_config.h"
 #include "stages/model/sharding.h"
 #include "stages/stage/stage.h"
-#include "tensor/device.h"
-#include "tensor/host_copies.h"
+#include "tensor/device/device.h"
+#include "tensor/device/host_copies.h"
 
 namespace troupe::actors {
 

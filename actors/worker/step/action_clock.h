@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 namespace troupe::actors {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "tensor/host_copies.h"
+#include "tensor/device/host_copies.h"
 
 namespace troupe::actors {
 namespace {

@@ -5,7 +5,7 @@
 #include "actors/messages/messages.h"
 #include "actors/topology/assembly.h"
 #include "stages/stage/stage.h"
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 namespace troupe::actors {
 

@@ -7,7 +7,7 @@
 
 #include "actors/topology/unit_order.h"
 #include "actors/worker/step/tap.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {

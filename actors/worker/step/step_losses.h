@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "actors/worker/step/step_tokens.h"
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 namespace troupe::actors {
 

@@ -7,7 +7,7 @@
 
 #include "actors/worker/step/action_clock.h"
 #include "actors/worker/step/token_broadcast.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 
 namespace troupe::actors {
 namespace {

@@ -8,7 +8,7 @@
 #include "actors/messages/messages.h"
 #include "actors/monitors/event.h"
 #include "actors/topology/assembly.h"
-#include "tensor/host_copies.h"
+#include "tensor/device/host_copies.h"
 #include "transport/edges/channel.h"
 
 namespace troupe::actors {

@@ -1,7 +1,7 @@
 #include "actors/worker/step/token_broadcast.h"
 
-#include "tensor/error.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 

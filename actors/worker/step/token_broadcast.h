@@ -4,7 +4,7 @@
 #include <memory>
 #include <span>
 
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 #include "tensor/parallel/data_broadcast.h"
 
 namespace troupe::actors {

@@ -10,7 +10,7 @@
 #include "launch/commands/options.h"
 #include "launch/control/event_json.h"
 #include "launch/manifest/resolve/run_spec.h"
-#include "tensor/shortage.h"
+#include "tensor/errors/shortage.h"
 
 namespace troupe::launch {
 namespace {

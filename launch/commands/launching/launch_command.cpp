@@ -36,8 +36,8 @@
 #include "launch/run/run_directory.h"
 #include "launch/run/run_log.h"
 #include "launch/run/save_hook.h"
-#include "tensor/cpu/thread_team.h"
-#include "tensor/shortage.h"
+#include "tensor/cpu/products/thread_team.h"
+#include "tensor/errors/shortage.h"
 
 namespace troupe::launch {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "launch/run/outcome.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

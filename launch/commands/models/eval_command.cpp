@@ -24,8 +24,8 @@
 #include "stages/corpus/token_data.h"
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/stage/row_sizes.h"
-#include "tensor/error.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

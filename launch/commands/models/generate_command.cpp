@@ -15,7 +15,7 @@
 #include "stages/files/checkpoint/end_tokens.h"
 #include "stages/inference/completions.h"
 #include "stages/storage/input_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

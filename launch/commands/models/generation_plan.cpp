@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "launch/host/quantities.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -7,6 +7,7 @@
 #include "launch/host/console.h"
 #include "launch/run/run_directory.h"
 #include "stages/files/checkpoint/best_checkpoints.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

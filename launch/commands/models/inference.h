@@ -7,8 +7,8 @@
 #include "launch/host/machine.h"
 #include "stages/decoder/stage/transformer_stage.h"
 #include "stages/files/checkpoint/checkpoint.h"
-#include "tensor/device.h"
-#include "tensor/error.h"
+#include "tensor/device/device.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 

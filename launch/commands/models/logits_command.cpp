@@ -15,8 +15,8 @@
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/files/safetensors/safetensors.h"
 #include "stages/storage/input_file.h"
-#include "tensor/error.h"
-#include "tensor/host_copies.h"
+#include "tensor/device/host_copies.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

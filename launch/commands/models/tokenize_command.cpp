@@ -9,7 +9,7 @@
 #include "launch/run/result_file.h"
 #include "schedules/plan/counted.h"
 #include "stages/corpus/token_data.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -24,7 +24,7 @@
 #include "launch/run/run_directory.h"
 #include "launch/screen/event_lines.h"
 #include "launch/screen/show_screen.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -14,7 +14,7 @@
 #include "launch/commands/options.h"
 #include "launch/host/console.h"
 #include "launch/run/run_directory.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -7,7 +7,7 @@
 #include <array>
 
 #include "launch/control/live_run.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

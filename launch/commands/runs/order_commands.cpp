@@ -6,7 +6,7 @@
 #include "launch/control/scale_request.h"
 #include "launch/host/console.h"
 #include "launch/run/run_directory.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -9,7 +9,7 @@
 #include "launch/report/run_page.h"
 #include "launch/report/run_report.h"
 #include "launch/run/result_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

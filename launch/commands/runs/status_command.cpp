@@ -11,7 +11,7 @@
 #include "launch/host/quantities.h"
 #include "launch/manifest/toml/manifest.h"
 #include "launch/run/run_directory.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

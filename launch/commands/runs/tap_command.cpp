@@ -7,7 +7,7 @@
 #include "launch/control/tap_request.h"
 #include "launch/host/console.h"
 #include "schedules/plan/counted.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

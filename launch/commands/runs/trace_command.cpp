@@ -9,7 +9,7 @@
 #include "launch/monitors/trace_collector.h"
 #include "launch/run/result_file.h"
 #include "schedules/plan/counted.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "launch/monitors/monitor_actor.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 using namespace troupe::launch;
 

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <memory>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

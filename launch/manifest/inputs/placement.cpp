@@ -10,7 +10,7 @@
 #include "actors/topology/state_parts.h"
 #include "actors/topology/state_plan.h"
 #include "launch/manifest/keys/key.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

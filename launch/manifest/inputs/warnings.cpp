@@ -10,7 +10,7 @@
 #include "launch/manifest/inputs/differences.h"
 #include "schedules/plan/counted.h"
 #include "stages/files/checkpoint/checkpoint.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

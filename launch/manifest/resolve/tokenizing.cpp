@@ -11,7 +11,7 @@
 #include "launch/host/progress_line.h"
 #include "launch/host/quantities.h"
 #include "schedules/plan/counted.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "launch/manifest/keys/key.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 

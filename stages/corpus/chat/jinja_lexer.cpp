@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "stages/corpus/tokenizers/text/utf8.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

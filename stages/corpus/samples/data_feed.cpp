@@ -6,8 +6,8 @@
 
 #include "stages/corpus/samples/shuffle.h"
 #include "stages/corpus/tokens/token_scan.h"
-#include "tensor/error.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-#include "tensor/error.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

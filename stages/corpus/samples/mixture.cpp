@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <numeric>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

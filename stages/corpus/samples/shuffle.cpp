@@ -1,6 +1,6 @@
 #include "stages/corpus/samples/shuffle.h"
 
-#include "tensor/random.h"
+#include "tensor/values/random.h"
 
 namespace troupe::stages {
 namespace {

@@ -12,7 +12,7 @@
 #include "stages/corpus/text/text_files.h"
 #include "stages/corpus/tokenizers/text/utf8.h"
 #include "stages/storage/input_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

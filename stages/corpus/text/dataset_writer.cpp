@@ -14,7 +14,7 @@
 #include "stages/storage/mapped_file.h"
 #include "stages/storage/output_file.h"
 #include "stages/storage/xxh64.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

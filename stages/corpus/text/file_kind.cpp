@@ -14,7 +14,7 @@
 #include "stages/corpus/text/json_line.h"
 #include "stages/corpus/tokenizers/text/utf8.h"
 #include "stages/storage/input_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

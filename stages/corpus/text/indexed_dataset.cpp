@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "stages/storage/xxh64.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -9,7 +9,7 @@
 #include "stages/corpus/text/token_width.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/mapped_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

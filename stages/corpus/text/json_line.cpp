@@ -12,7 +12,7 @@
 
 #include "stages/corpus/tokenizers/text/utf8.h"
 #include "stages/storage/json_reason.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

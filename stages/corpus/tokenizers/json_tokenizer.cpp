@@ -19,7 +19,7 @@
 #include "stages/corpus/tokenizers/tokens_beside.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/json_reason.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -11,7 +11,7 @@
 #include "stages/corpus/tokenizers/tokenizer_files.h"
 #include "stages/corpus/tokenizers/tokens_beside.h"
 #include "stages/storage/input_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "stages/corpus/tokenizers/tokenizer_files.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -5,7 +5,7 @@
 #include "stages/corpus/tokenizers/tokenizer.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/json_reason.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

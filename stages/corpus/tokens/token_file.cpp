@@ -13,7 +13,7 @@
 #include "stages/corpus/tokens/token_cache.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/mapped_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

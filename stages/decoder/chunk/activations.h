@@ -6,7 +6,7 @@
 #include "stages/decoder/chunk/recomputed_activations.h"
 #include "stages/decoder/layers/layers.h"
 #include "stages/stage/stage.h"
-#include "tensor/process_group.h"
+#include "tensor/device/process_group.h"
 
 namespace troupe::stages {
 

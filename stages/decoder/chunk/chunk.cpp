@@ -4,7 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

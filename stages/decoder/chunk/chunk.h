@@ -9,7 +9,7 @@
 #include "stages/decoder/chunk/chunk_layers.h"
 #include "stages/decoder/chunk/packed_chunks.h"
 #include "stages/decoder/parameters/parameters.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

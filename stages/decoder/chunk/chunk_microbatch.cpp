@@ -1,5 +1,5 @@
 #include "stages/decoder/chunk/chunk.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 // What a slot's microbatch is: how many tokens it has, which documents they are, what is dropped.
 

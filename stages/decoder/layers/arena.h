@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "tensor/tensor.h"
+#include "tensor/values/tensor.h"
 
 namespace troupe::stages {
 

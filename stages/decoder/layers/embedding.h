@@ -7,8 +7,8 @@
 #include "stages/decoder/layers/layer_dropout.h"
 #include "stages/decoder/layers/layer_shape.h"
 #include "stages/decoder/layers/streams.h"
-#include "tensor/linear.h"
-#include "tensor/ops.h"
+#include "tensor/device/linear.h"
+#include "tensor/device/ops.h"
 #include "tensor/parallel/vocab_parallel_embedding.h"
 
 namespace troupe::stages {

@@ -8,7 +8,7 @@
 #include "stages/decoder/layers/norm.h"
 #include "stages/decoder/layers/packed_copies.h"
 #include "stages/decoder/layers/streams.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 #include "tensor/parallel/parallel_linear.h"
 #include "tensor/parallel/vocab_parallel_cross_entropy.h"
 

@@ -2,9 +2,9 @@
 
 #include "stages/decoder/layers/layer_shape.h"
 #include "stages/stage/stage.h"
-#include "tensor/attention.h"
-#include "tensor/ops.h"
-#include "tensor/random.h"
+#include "tensor/device/attention.h"
+#include "tensor/device/ops.h"
+#include "tensor/values/random.h"
 
 namespace troupe::stages {
 

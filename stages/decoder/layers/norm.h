@@ -2,8 +2,8 @@
 
 #include "stages/decoder/layers/arena.h"
 #include "stages/decoder/layers/layer_shape.h"
-#include "tensor/linear.h"
-#include "tensor/ops.h"
+#include "tensor/device/linear.h"
+#include "tensor/device/ops.h"
 
 namespace troupe::stages {
 

@@ -3,7 +3,7 @@
 #include <memory>
 #include <utility>
 
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 namespace troupe::stages {
 

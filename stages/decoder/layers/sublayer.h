@@ -5,7 +5,7 @@
 #include "stages/decoder/layers/streams.h"
 #include "stages/decoder/layers/sublayer_core.h"
 #include "stages/decoder/layers/sublayer_products.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 
 namespace troupe::stages {
 

@@ -1,6 +1,6 @@
 #include "stages/decoder/layers/sublayer_core.h"
 
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 
 namespace troupe::stages {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "stages/decoder/layers/arena.h"
 #include "stages/decoder/layers/sublayer_tensors.h"
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 namespace troupe::stages {
 

@@ -1,6 +1,6 @@
 #include "stages/decoder/layers/sublayer_tensors.h"
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

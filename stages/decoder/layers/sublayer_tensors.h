@@ -4,7 +4,7 @@
 #include "stages/decoder/layers/layer_shape.h"
 #include "stages/decoder/layers/norm.h"
 #include "stages/stage/recompute.h"
-#include "tensor/attention.h"
+#include "tensor/device/attention.h"
 
 namespace troupe::stages {
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "stages/decoder/layers/arena.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "stages/decoder/layers/arena.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "stages/decoder/stage/transformer_stage.h"
-#include "tensor/error.h"
-#include "tensor/host_copies.h"
-#include "tensor/random.h"
+#include "tensor/device/host_copies.h"
+#include "tensor/errors/error.h"
+#include "tensor/values/random.h"
 
 namespace troupe::stages {
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdint>
 
 #include "stages/model/parameter_group.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 
 namespace troupe::stages {
 

@@ -8,7 +8,7 @@
 #include "stages/decoder/parameters/parameters.h"
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/stage/gradient_pieces.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

@@ -11,6 +11,7 @@
 #include "stages/files/hugging_face/weight_files.h"
 #include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

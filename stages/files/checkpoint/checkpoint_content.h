@@ -8,7 +8,7 @@
 
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/files/safetensors/model_tensors.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

@@ -8,8 +8,8 @@
 #include "stages/files/safetensors/region_writer.h"
 #include "stages/files/safetensors/stored_tensor.h"
 #include "stages/storage/output_file.h"
-#include "tensor/error.h"
-#include "tensor/host_copies.h"
+#include "tensor/device/host_copies.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -7,7 +7,8 @@
 #include "stages/files/hugging_face/side_files.h"
 #include "stages/files/safetensors/stored_tensor.h"
 #include "stages/storage/data_error.h"
-#include "tensor/host_copies.h"
+#include "tensor/device/host_copies.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

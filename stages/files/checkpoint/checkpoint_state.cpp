@@ -9,6 +9,7 @@
 #include "stages/storage/mapped_file.h"
 #include "stages/storage/output_file.h"
 #include "stages/storage/xxh64.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

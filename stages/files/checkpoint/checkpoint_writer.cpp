@@ -10,7 +10,7 @@
 #include "stages/files/safetensors/safetensors.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

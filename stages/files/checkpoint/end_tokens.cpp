@@ -5,6 +5,7 @@
 #include "stages/files/safetensors/json_file.h"
 #include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

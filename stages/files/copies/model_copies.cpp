@@ -12,7 +12,7 @@
 #include "stages/files/safetensors/finite_values.h"
 #include "stages/files/safetensors/region_writer.h"
 #include "stages/storage/output_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

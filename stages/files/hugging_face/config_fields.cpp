@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "stages/storage/data_error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -10,6 +10,7 @@
 #include "stages/files/hugging_face/config_fields.h"
 #include "stages/files/hugging_face/rope_config.h"
 #include "stages/storage/data_error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

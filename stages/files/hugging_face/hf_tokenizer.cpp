@@ -9,7 +9,7 @@
 #include "stages/corpus/tokenizers/tokenizer_config.h"
 #include "stages/files/safetensors/file_names.h"
 #include "stages/storage/input_file.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "stages/files/hugging_face/config_fields.h"
-#include "tensor/rotary.h"
+#include "tensor/device/rotary.h"
 
 namespace troupe::stages {
 

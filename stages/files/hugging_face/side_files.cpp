@@ -7,6 +7,7 @@
 #include "stages/files/safetensors/file_names.h"
 #include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

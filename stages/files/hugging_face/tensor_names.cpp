@@ -6,6 +6,7 @@
 
 #include "stages/files/safetensors/stored_tensor.h"
 #include "stages/storage/data_error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

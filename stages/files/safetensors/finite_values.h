@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "stages/files/safetensors/weight_dtype.h"
-#include "tensor/error.h"
-#include "tensor/region.h"
+#include "tensor/errors/error.h"
+#include "tensor/values/region.h"
 
 namespace troupe::stages {
 

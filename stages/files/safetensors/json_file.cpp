@@ -7,6 +7,7 @@
 #include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/json_reason.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

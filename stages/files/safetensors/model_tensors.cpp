@@ -12,6 +12,7 @@
 #include "stages/files/safetensors/stored_tensor.h"
 #include "stages/files/safetensors/weight_dtype.h"
 #include "stages/storage/data_error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

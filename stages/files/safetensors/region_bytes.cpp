@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "stages/storage/xxh64.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
-#include "tensor/region.h"
+#include "tensor/values/region.h"
 
 // Regions of matrices in files, moved in blocks of bounded size.
 

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "stages/storage/data_error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

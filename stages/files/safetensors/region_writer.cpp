@@ -8,7 +8,7 @@
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
 #include "stages/storage/xxh64.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -11,8 +11,8 @@
 #include "stages/files/safetensors/region_bytes.h"
 #include "stages/files/safetensors/safetensors_layout.h"
 #include "stages/storage/output_file.h"
-#include "tensor/host_copies.h"
-#include "tensor/region.h"
+#include "tensor/device/host_copies.h"
+#include "tensor/values/region.h"
 
 namespace troupe::stages {
 

@@ -12,8 +12,8 @@
 
 #include "stages/files/safetensors/region_bytes.h"
 #include "stages/storage/progress.h"
-#include "tensor/region.h"
-#include "tensor/tensor.h"
+#include "tensor/values/region.h"
+#include "tensor/values/tensor.h"
 
 // safetensors files: a u64 header length N, N bytes of JSON, the tensors' bytes
 // (stages/files/README.md).

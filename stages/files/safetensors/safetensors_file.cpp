@@ -12,6 +12,7 @@
 #include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/xxh64.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

@@ -4,6 +4,7 @@
 #include "stages/files/safetensors/region_sums.h"
 #include "stages/files/safetensors/safetensors.h"
 #include "stages/storage/data_error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

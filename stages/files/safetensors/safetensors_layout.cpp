@@ -9,7 +9,7 @@
 
 #include "stages/files/safetensors/region_sums.h"
 #include "stages/files/safetensors/safetensors.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "stages/files/safetensors/region_bytes.h"
-#include "tensor/region.h"
-#include "tensor/tensor.h"
+#include "tensor/values/region.h"
+#include "tensor/values/tensor.h"
 
 namespace troupe::stages {
 

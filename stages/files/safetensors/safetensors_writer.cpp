@@ -1,6 +1,7 @@
 #include "stages/files/safetensors/region_writer.h"
 #include "stages/files/safetensors/safetensors.h"
 #include "stages/storage/output_file.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "stages/files/safetensors/region_bytes.h"
 #include "stages/model/model_config.h"
-#include "tensor/region.h"
+#include "tensor/values/region.h"
 
 // Where the parameters of a model lie in the tensors of its files (StoredAs).
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <limits>
 
-#include "tensor/dtype.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
+#include "tensor/values/dtype.h"
 
 namespace troupe::stages {
 namespace {

@@ -1,6 +1,6 @@
 #include "tensor/parallel/megatron/deferred_weight_gradients.h"
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::tensor {
 

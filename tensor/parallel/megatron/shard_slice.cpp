@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "tensor/error.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
+#include "tensor/errors/error.h"
 #include "tensor/parallel/division.h"
 
 namespace troupe::tensor {

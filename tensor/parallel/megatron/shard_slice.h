@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 namespace troupe::tensor {
 

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "actors/topology/rank_groups.h"
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {

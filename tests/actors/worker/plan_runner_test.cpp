@@ -12,7 +12,7 @@
 
 #include "actors/topology/schedule_kinds.h"
 #include "actors/topology/shape_rules.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/manual_event.h"
 #include "tests/support/null_stage.h"
 #include "tests/support/run_specs.h"

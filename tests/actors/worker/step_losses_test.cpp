@@ -6,7 +6,7 @@
 #include <random>
 
 #include "stages/stage/row_sizes.h"
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 #include "tests/support/memory_tokens.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/bench/gpu/gpu_kernels.h"
 #include "tests/bench/gpu/gpu_step.h"
 #include "tests/bench/timing.h"

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <functional>
 
-#include "tensor/ops.h"
+#include "tensor/device/ops.h"
 #include "tests/bench/timing.h"
 
 namespace troupe::bench {

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "tensor/device.h"
+#include "tensor/device/device.h"
 
 namespace troupe::bench {
 

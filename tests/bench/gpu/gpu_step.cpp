@@ -3,9 +3,9 @@
 #include <cmath>
 #include <span>
 
-#include "tensor/error.h"
-#include "tensor/ops.h"
-#include "tensor/random.h"
+#include "tensor/device/ops.h"
+#include "tensor/errors/error.h"
+#include "tensor/values/random.h"
 #include "tests/support/stage_passes.h"
 
 namespace troupe::bench {

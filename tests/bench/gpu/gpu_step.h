@@ -7,8 +7,8 @@
 
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/decoder/stage/transformer_stage.h"
-#include "tensor/device.h"
-#include "tensor/linear.h"
+#include "tensor/device/device.h"
+#include "tensor/device/linear.h"
 
 namespace troupe::bench {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "tensor/attention.h"
-#include "tensor/device.h"
+#include "tensor/device/attention.h"
+#include "tensor/device/device.h"
 #include "tests/gpu/first_questions/child.h"
 #include "tests/gpu/first_questions/questions.h"
 

@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <exception>
 
-#include "tensor/device_library.h"
+#include "tensor/libraries/device_library.h"
 #include "tests/gpu/first_questions/child.h"
 #include "tests/gpu/first_questions/questions.h"
 #include "tests/gpu/presence.h"

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "tensor/device_library.h"
+#include "tensor/libraries/device_library.h"
 #include "tests/gpu/first_questions/child.h"
 #include "tests/gpu/first_questions/questions.h"
 

@@ -3,7 +3,7 @@
 
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/decoder/stage/transformer_stage.h"
-#include "tensor/random.h"
+#include "tensor/values/random.h"
 #include "tests/stages/data_parallel/small_stage.h"
 #include "tests/support/fake_stage.h"
 #include "tests/support/test_device.h"

@@ -8,7 +8,7 @@
 
 #include "stages/decoder/stage/transformer_stage.h"
 #include "stages/inference/generator.h"
-#include "tensor/random.h"
+#include "tensor/values/random.h"
 #include "tests/support/reference_models.h"
 #include "tests/support/test_device.h"
 

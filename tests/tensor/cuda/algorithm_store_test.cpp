@@ -1,4 +1,4 @@
-#include "tensor/cuda/algorithm_store.h"
+#include "tensor/cuda/products/algorithm_store.h"
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <random>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/seed.h"
 #include "tests/support/temp_dir.h"
 

@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/host_cudart.h"
 
 // The device over a runtime on the host, whose streams run when they are told to. The second GPU is

@@ -1,6 +1,6 @@
-#include "tensor/cuda/cuda_linear.h"
+#include "tensor/cuda/products/cuda_linear.h"
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/host_cublaslt.h"
 #include "tests/support/temp_dir.h"
 #include "tests/tensor/host.h"

@@ -1,11 +1,11 @@
-#include "tensor/cuda/cudnn_plan.h"
+#include "tensor/cuda/attention/cudnn_plan.h"
 
 #include <dlfcn.h>
 
 #include <boost/test/unit_test.hpp>
 
-#include "tensor/cuda/attention_choice.h"
-#include "tensor/library_search.h"
+#include "tensor/cuda/attention/attention_choice.h"
+#include "tensor/libraries/library_search.h"
 
 // Plans of cuDNN for an H200 that is not there: cuDNN compiles their kernels, and a stub in the
 // driver's place takes them.

@@ -1,4 +1,4 @@
-#include "tensor/device_library.h"
+#include "tensor/libraries/device_library.h"
 
 #include <dlfcn.h>
 
@@ -6,8 +6,8 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
-#include "tensor/error.h"
-#include "tensor/library_search.h"
+#include "tensor/errors/error.h"
+#include "tensor/libraries/library_search.h"
 #include "tests/support/temp_dir.h"
 
 namespace troupe::tensor {

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "tensor/device_library.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
+#include "tensor/libraries/device_library.h"
 #include "tests/support/temp_dir.h"
 
 // What libtroupe_cuda.so says where no GPU can be used, through the program's own way to open it. A

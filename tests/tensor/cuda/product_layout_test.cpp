@@ -1,11 +1,11 @@
-#include "tensor/cuda/product_layout.h"
+#include "tensor/cuda/products/product_layout.h"
 
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <random>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/seed.h"
 
 namespace troupe::tensor::cuda {

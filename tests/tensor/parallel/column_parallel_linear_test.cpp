@@ -1,4 +1,4 @@
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tensor/parallel/parallel_linear.h"
 #include "tensor/parallel/redistribution.h"
 #include "tests/tensor/parallel/layer_shards.h"

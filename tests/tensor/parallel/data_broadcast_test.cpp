@@ -1,6 +1,6 @@
 #include "tensor/parallel/data_broadcast.h"
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/tensor/shards.h"
 
 namespace troupe::tensor {

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/tensor/shards.h"
 
 // Every operator is linear, so that it is tested in two steps: the forward against what its name

@@ -1,4 +1,4 @@
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tensor/parallel/division.h"
 #include "tensor/parallel/parallel_linear.h"
 #include "tests/tensor/parallel/layer_shards.h"

@@ -1,6 +1,6 @@
 #include "tensor/parallel/megatron/shard_slice.h"
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/seed.h"
 #include "tests/tensor/shards.h"
 

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/tensor/shards.h"
 
 namespace troupe::tensor {

@@ -1,6 +1,6 @@
 #include "tensor/parallel/vocab_parallel_embedding.h"
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/tensor/shards.h"
 
 namespace troupe::tensor {

@@ -1,6 +1,6 @@
 #include <boost/test/unit_test.hpp>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tensor/parallel/division.h"
 #include "tests/support/seed.h"
 

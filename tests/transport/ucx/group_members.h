@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "tensor/device.h"
-#include "tensor/process_group.h"
+#include "tensor/device/device.h"
+#include "tensor/device/process_group.h"
 #include "tests/support/test_device.h"
 #include "tests/transport/ucx/ucx_nodes.h"
 #include "transport/collectives/staged_group.h"

@@ -4,7 +4,7 @@
 #include <thread>
 #include <vector>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/seed.h"
 #include "tests/transport/ucx/group_members.h"

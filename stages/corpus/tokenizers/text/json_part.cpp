@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 

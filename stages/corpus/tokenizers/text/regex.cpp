@@ -8,7 +8,7 @@
 #include <string>
 
 #include "stages/corpus/tokenizers/text/regex_syntax.h"
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "tensor/error.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {

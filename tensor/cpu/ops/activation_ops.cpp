@@ -1,0 +1,147 @@
+#include "tensor/cpu/loops/parallel.h"
+#include "tensor/cpu/ops/cpu_ops.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "tensor/cpu/ops/activation_ops.cpp"
+#include <hwy/foreach_target.h>
+
+#include "tensor/cpu/loops/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::tensor::HWY_NAMESPACE {
+
+HWY_INLINE Vector sigmoid(Vector x) {
+  return hn::Div(constant(1.0f), hn::Add(constant(1.0f), exp(hn::Neg(x))));
+}
+
+template <typename T>
+HWY_INLINE void swiglu_row(const T* gate, const T* up, std::int64_t width, T* y) {
+  for_each_vector(width, [&](std::int64_t f, std::int64_t n) HWY_ATTR {
+    const auto g = load(gate + f, n);
+    store(hn::Mul(hn::Mul(g, sigmoid(g)), load(up + f, n)), y + f, n);
+  });
+}
+
+/// Backward of one row, where silu'(g) = s + g s (1 - s) with s = sigmoid(g).
+template <typename T>
+HWY_INLINE void swiglu_backward_row(const T* gate, const T* up, const T* dy, std::int64_t width,
+                                    T* dgate, T* dup) {
+  for_each_vector(width, [&](std::int64_t f, std::int64_t n) HWY_ATTR {
+    const auto g = load(gate + f, n);
+    const auto u = load(up + f, n);
+    const auto d = load(dy + f, n);
+    const auto s = sigmoid(g);
+    const auto silu = hn::Mul(g, s);
+    const auto slope = hn::MulAdd(silu, hn::Sub(constant(1.0f), s), s);
+    store(hn::Mul(hn::Mul(d, u), slope), dgate + f, n);
+    store(hn::Mul(d, silu), dup + f, n);
+  });
+}
+
+void swiglu_rows(const Tensor& gate_up, const Tensor& y, std::int64_t begin, std::int64_t end) {
+  const std::int64_t width = y.shape[1];
+  with_type(y.dtype, [&]<typename T>(T*) HWY_ATTR {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const T* gate = gate_up.as<T>() + t * 2 * width;
+      swiglu_row(gate, gate + width, width, y.as<T>() + t * width);
+    }
+  });
+}
+
+void swiglu_backward_rows(const Tensor& gate_up, const Tensor& dy, const Tensor& dgate_up,
+                          std::int64_t begin, std::int64_t end) {
+  const std::int64_t width = dy.shape[1];
+  with_type(dy.dtype, [&]<typename T>(T*) HWY_ATTR {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const T* gate = gate_up.as<T>() + t * 2 * width;
+      T* dgate = dgate_up.as<T>() + t * 2 * width;
+      swiglu_backward_row(gate, gate + width, dy.as<T>() + t * width, width, dgate, dgate + width);
+    }
+  });
+}
+
+// (1 + tanh(u)) / 2 = sigmoid(2u), so that gelu(x) = x sigmoid(2u), 2u = kSlope (x + kCubic x^3).
+constexpr float kSlope = 1.5957691216f;  // 2 sqrt(2 / pi)
+constexpr float kCubic = 0.044715f;
+
+/// e^-2u at x, which is infinite for a very negative x.
+HWY_INLINE Vector exp_of_negated(Vector x) {
+  const auto cubed = hn::Mul(hn::Mul(x, x), x);
+  return exp(hn::Mul(hn::MulAdd(cubed, constant(kCubic), x), constant(-kSlope)));
+}
+
+/// gelu'(x) = s + x s (1 - s) (2u)', s = sigmoid(2u). Beyond 10 it is 1 or 0 to float32's digits;
+/// x is kept within, where e^-2u is finite and 1 - s = e^-2u s loses no digits.
+HWY_INLINE Vector gelu_slope(Vector x) {
+  constexpr float kFar = 10.0f;
+  x = hn::IfThenElse(hn::Lt(x, constant(-kFar)), constant(-kFar), x);
+  x = hn::IfThenElse(hn::Gt(x, constant(kFar)), constant(kFar), x);
+  const auto e = exp_of_negated(x);
+  const auto s = hn::Div(constant(1.0f), hn::Add(constant(1.0f), e));
+  const auto inner = hn::MulAdd(hn::Mul(x, x), constant(3 * kCubic * kSlope), constant(kSlope));
+  return hn::MulAdd(hn::Mul(hn::Mul(x, s), hn::Mul(e, s)), inner, s);
+}
+
+void gelu_range(const Tensor& x, const Tensor& y, std::int64_t begin, std::int64_t end) {
+  with_type(x.dtype, [&]<typename T>(T*) HWY_ATTR {
+    const T* from = x.as<T>() + begin;
+    T* to = y.as<T>() + begin;
+    for_each_vector(end - begin, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
+      const auto v = load(from + i, n);
+      store(hn::Div(v, hn::Add(constant(1.0f), exp_of_negated(v))), to + i, n);
+    });
+  });
+}
+
+void gelu_backward_range(const Tensor& x, const Tensor& dy, const Tensor& dx, std::int64_t begin,
+                         std::int64_t end) {
+  with_type(x.dtype, [&]<typename T>(T*) HWY_ATTR {
+    const T* from = x.as<T>() + begin;
+    const T* gradient = dy.as<T>() + begin;
+    T* to = dx.as<T>() + begin;
+    for_each_vector(end - begin, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
+      store(hn::Mul(load(gradient + i, n), gelu_slope(load(from + i, n))), to + i, n);
+    });
+  });
+}
+
+}  // namespace troupe::tensor::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::tensor {
+namespace {
+
+constexpr std::int64_t kRowGrain = 4;
+// For fewer elements, starting threads costs more than it saves.
+constexpr std::int64_t kElementGrain = 4096;
+
+HWY_EXPORT(swiglu_rows);
+HWY_EXPORT(swiglu_backward_rows);
+HWY_EXPORT(gelu_range);
+HWY_EXPORT(gelu_backward_range);
+
+}  // namespace
+
+void CpuOps::run_swiglu(Stream&, const Tensor& gate_up, const Tensor& y) {
+  call_for_ranges(threads_, y.shape[0], kRowGrain, HWY_DYNAMIC_DISPATCH(swiglu_rows), gate_up, y);
+}
+
+void CpuOps::run_swiglu_backward(Stream&, const Tensor& gate_up, const Tensor& dy,
+                                 const Tensor& dgate_up) {
+  call_for_ranges(threads_, dy.shape[0], kRowGrain, HWY_DYNAMIC_DISPATCH(swiglu_backward_rows),
+                  gate_up, dy, dgate_up);
+}
+
+void CpuOps::run_gelu(Stream&, const Tensor& x, const Tensor& y) {
+  call_for_ranges(threads_, x.num_elements(), kElementGrain, HWY_DYNAMIC_DISPATCH(gelu_range), x,
+                  y);
+}
+
+void CpuOps::run_gelu_backward(Stream&, const Tensor& x, const Tensor& dy, const Tensor& dx) {
+  call_for_ranges(threads_, x.num_elements(), kElementGrain,
+                  HWY_DYNAMIC_DISPATCH(gelu_backward_range), x, dy, dx);
+}
+
+}  // namespace troupe::tensor
+#endif

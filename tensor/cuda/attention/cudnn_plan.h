@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "tensor/device/attention.h"
+
+namespace troupe::tensor::cuda {
+
+/// Which way a plan goes.
+enum class AttentionPass { forward, backward };
+
+/// Where the tensors of an attention lie. q, k, v as KernelAttention saves them; dqkv[B*S,
+/// (H + 2K)*D] and the others as Attention names them. A forward needs no gradients.
+struct AttentionAddresses {
+  void* q = nullptr;
+  void* k = nullptr;
+  void* v = nullptr;
+  void* out = nullptr;
+  void* lse = nullptr;
+  void* dout = nullptr;
+  void* dqkv = nullptr;
+};
+
+/// One pass of attention without rotation, mask and dropout, by cuDNN. Its library must be open
+/// already (see tensor/libraries/device_library.h). Takes about a second to make. Used by one
+/// thread at a time.
+class CudnnPlan {
+ public:
+  struct Made {
+    std::unique_ptr<CudnnPlan> plan;
+    std::string refusal;  ///< why there is no plan, in cuDNN's words
+  };
+  /// For this process's GPU; or, if `gpu` holds cuDNN's description of one as JSON, for that one,
+  /// without needing it: such a plan tells its workspace and cannot run. `deterministic`: whether
+  /// the backward gives the same bits each time. There is no plan for a shape that cuDNN refuses.
+  /// Throws Error{internal} if cuDNN fails.
+  static Made make(const AttentionShape& shape, AttentionPass pass, bool deterministic,
+                   const std::string& gpu);
+  /// Whether cuDNN's library, and the shared runtime that its frontend calls, are open.
+  static bool is_there();
+
+  virtual ~CudnnPlan() = default;
+  /// Memory that run() works in, on a 256-byte boundary.
+  virtual std::size_t workspace_bytes() const = 0;
+  virtual void run(cudaStream_t stream, const AttentionAddresses& at, void* workspace) = 0;
+};
+
+}  // namespace troupe::tensor::cuda

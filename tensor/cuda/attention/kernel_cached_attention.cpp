@@ -1,0 +1,63 @@
+#include "tensor/cuda/attention/kernel_cached_attention.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tensor/cuda/attention/kernel_attention.h"
+#include "tensor/cuda/runtime/kernel_stream.h"
+#include "tensor/errors/error.h"
+
+namespace troupe::tensor::cuda {
+namespace {
+
+const CachedAttentionShape& checked(const CachedAttentionShape& s) {
+  check(s);
+  check_head_dim(s.head_dim);
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();  // a kernel's int counts them
+  if (s.rows > kMost / s.heads || s.capacity > kMost || s.sequences > kMost) {
+    throw Error(
+        ErrorKind::manifest,
+        fmt::format("attention of {} tokens with {} heads over {} sequences of {}; on a GPU "
+                    "the product of the first two and the others must be at most {}",
+                    s.rows, s.heads, s.sequences, s.capacity, kMost));
+  }
+  return s;
+}
+
+}  // namespace
+
+KernelCachedAttention::KernelCachedAttention(const CachedAttentionShape& shape)
+    : shape_(checked(shape)) {}
+
+std::int64_t KernelCachedAttention::cache_elements() const {
+  return 2 * shape_.sequences * shape_.kv_heads * shape_.capacity *
+         padded_width(shape_.dtype, shape_.head_dim);
+}
+
+void KernelCachedAttention::forward(Stream& stream, const Tensor& qkv, const CachedTokens& tokens,
+                                    const Tensor& cache, const Tensor& out) {
+  const std::int64_t rows = check(shape_, tokens, qkv, out);
+  TROUPE_ASSERT(cache.dtype == shape_.dtype && cache.num_elements() == cache_elements());
+  const CachedAttentionArguments x{
+      .rows = static_cast<int>(rows),
+      .sequences = static_cast<int>(shape_.sequences),
+      .capacity = static_cast<int>(shape_.capacity),
+      .heads = static_cast<int>(shape_.heads),
+      .kv_heads = static_cast<int>(shape_.kv_heads),
+      .head_dim = static_cast<int>(shape_.head_dim),
+      .row_width = static_cast<int>(padded_width(shape_.dtype, shape_.head_dim)),
+      .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape_.head_dim))),
+      .row_sequences = tokens.sequences.as<std::int32_t>(),
+      .row_positions = tokens.positions.as<std::int32_t>(),
+      .cos = tokens.cos.as<float>(),
+      .sin = tokens.sin.as<float>(),
+      .qkv = qkv.data,
+      .cache = cache.data,
+      .out = out.data};
+  launch_store_in_cache(shape_.dtype, x, handle_of(stream));
+  launch_cached_attention(shape_.dtype, x, handle_of(stream));
+}
+
+}  // namespace troupe::tensor::cuda

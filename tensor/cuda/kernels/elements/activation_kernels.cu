@@ -1,0 +1,124 @@
+#include "tensor/cuda/kernels/elements/elementwise_kernels.h"
+#include "tensor/cuda/kernels/grid/elementwise.h"
+#include "tensor/cuda/kernels/grid/packs.h"
+
+namespace troupe::tensor::cuda {
+namespace {
+
+__device__ __forceinline__ float sigmoid(float x) {
+  return __fdividef(1.0f, 1.0f + expf(-x));
+}
+
+template <int n, typename T>
+__global__ void __launch_bounds__(kElementThreads)
+    swiglu_kernel(const T* gate_up, T* y, std::int64_t rows, std::int64_t width) {
+  for_each_pack_of_rows<n>(rows, width, [&](std::int64_t row, std::int64_t column) {
+    const T* gate = gate_up + row * 2 * width + column;
+    const Pack<n> g = load<n>(gate);
+    Pack<n> product = load<n>(gate + width);
+#pragma unroll
+    for (int j = 0; j < n; ++j) product[j] *= g[j] * sigmoid(g[j]);
+    store(product, y + row * width + column);
+  });
+}
+
+// silu'(g) = s + g s (1 - s) with s = sigmoid(g).
+template <int n, typename T>
+__global__ void __launch_bounds__(kElementThreads)
+    swiglu_backward_kernel(const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows,
+                           std::int64_t width) {
+  for_each_pack_of_rows<n>(rows, width, [&](std::int64_t row, std::int64_t column) {
+    const std::int64_t i = row * 2 * width + column;
+    const Pack<n> g = load<n>(gate_up + i);
+    const Pack<n> u = load<n>(gate_up + i + width);
+    const Pack<n> d = load<n>(dy + row * width + column);
+    Pack<n> dgate, dup;
+#pragma unroll
+    for (int j = 0; j < n; ++j) {
+      const float s = sigmoid(g[j]);
+      const float silu = g[j] * s;
+      dgate[j] = d[j] * u[j] * (s + silu * (1.0f - s));
+      dup[j] = d[j] * silu;
+    }
+    store(dgate, dgate_up + i);
+    store(dup, dgate_up + i + width);
+  });
+}
+
+// (1 + tanh(u)) / 2 = sigmoid(2u), so that gelu(x) = x sigmoid(2u), 2u = kSlope (x + kCubic x^3).
+constexpr float kSlope = 1.5957691216f;  // 2 sqrt(2 / pi)
+constexpr float kCubic = 0.044715f;
+
+/// e^-2u at x, which is infinite for a very negative x.
+__device__ __forceinline__ float exp_of_negated(float x) {
+  return expf(-kSlope * (x + kCubic * x * x * x));
+}
+
+/// gelu'(x) = s + x s (1 - s) (2u)', s = sigmoid(2u). Beyond 10 it is 1 or 0 to float32's digits;
+/// x is kept within, where e^-2u is finite and 1 - s = e^-2u s loses no digits. Keeps a NaN.
+__device__ __forceinline__ float gelu_slope(float x) {
+  constexpr float kFar = 10.0f;
+  if (x < -kFar) x = -kFar;
+  if (x > kFar) x = kFar;
+  const float e = exp_of_negated(x);
+  const float s = __fdividef(1.0f, 1.0f + e);
+  return s + x * s * (e * s) * (kSlope + 3 * kCubic * kSlope * x * x);
+}
+
+template <int n, typename T>
+__global__ void __launch_bounds__(kElementThreads)
+    gelu_kernel(const T* x, T* y, std::int64_t count) {
+  for_each_pack<n>(count, [&]<int w>(std::int64_t i, Width<w>) {
+    auto values = load<w>(x + i);
+#pragma unroll
+    for (int j = 0; j < w; ++j) values[j] = __fdividef(values[j], 1.0f + exp_of_negated(values[j]));
+    store(values, y + i);
+  });
+}
+
+template <int n, typename T>
+__global__ void __launch_bounds__(kElementThreads)
+    gelu_backward_kernel(const T* x, const T* dy, T* dx, std::int64_t count) {
+  for_each_pack<n>(count, [&]<int w>(std::int64_t i, Width<w>) {
+    const auto values = load<w>(x + i);
+    auto gradient = load<w>(dy + i);
+#pragma unroll
+    for (int j = 0; j < w; ++j) gradient[j] *= gelu_slope(values[j]);
+    store(gradient, dx + i);
+  });
+}
+
+}  // namespace
+
+void launch_swiglu(DType dtype, const void* gate_up, void* y, std::int64_t rows, std::int64_t width,
+                   cudaStream_t stream) {
+  with_pack(dtype, width, {gate_up, y}, [&]<typename T, int n>(PackOf<T, n>) {
+    const auto [blocks, threads] = row_launch(rows, width / n);
+    launch(swiglu_kernel<n, T>, blocks, threads, 0, stream, gate_up, y, rows, width);
+  });
+}
+
+void launch_swiglu_backward(DType dtype, const void* gate_up, const void* dy, void* dgate_up,
+                            std::int64_t rows, std::int64_t width, cudaStream_t stream) {
+  with_pack(dtype, width, {gate_up, dy, dgate_up}, [&]<typename T, int n>(PackOf<T, n>) {
+    const auto [blocks, threads] = row_launch(rows, width / n);
+    launch(swiglu_backward_kernel<n, T>, blocks, threads, 0, stream, gate_up, dy, dgate_up, rows,
+           width);
+  });
+}
+
+void launch_gelu(DType dtype, const void* x, void* y, std::int64_t count, cudaStream_t stream) {
+  with_pack(dtype, 0, {x, y}, [&]<typename T, int n>(PackOf<T, n>) {
+    launch(gelu_kernel<n, T>, blocks_for(count / n), kElementThreads, 0, stream, x, y, count);
+  });
+}
+
+void launch_gelu_backward(DType dtype, const void* x, const void* dy, void* dx, std::int64_t count,
+                          cudaStream_t stream) {
+  with_pack(dtype, 0, {x, dy, dx}, [&]<typename T, int n>(PackOf<T, n>) {
+    launch(gelu_backward_kernel<n, T>, blocks_for(count / n), kElementThreads, 0, stream, x, dy, dx,
+           count);
+  });
+}
+
+}  // namespace troupe::tensor::cuda

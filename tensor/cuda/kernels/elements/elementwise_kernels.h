@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/cuda/kernels/grid/grid_types.h"
+#include "tensor/device/ops.h"
+
+// Kernels that compute each element alone. Pointers of type void are to elements of `dtype`,
+// float32 or bfloat16.
+
+namespace troupe::tensor::cuda {
+
+/// y[n] += x[n].
+void launch_accumulate(DType dtype, const void* x, void* y, std::int64_t n, cudaStream_t stream);
+
+/// y[n] = x[n], from float32 to bfloat16, rounded to nearest even, or from bfloat16 to float32.
+void launch_convert(DType from, const void* x, void* y, std::int64_t n, cudaStream_t stream);
+
+/// y[rows, columns] += b[columns] (+ residual[rows, columns], if not null). y may be residual.
+void launch_add_bias(DType dtype, const float* b, const void* residual, void* y, std::int64_t rows,
+                     std::int64_t columns, cudaStream_t stream);
+
+/// y[rows, columns] = x where kept, times the dropout's scale, and 0 where dropped (+ residual, if
+/// not null). x is the part `slice` of the matrix whose elements are drawn. y may be x or residual.
+void launch_dropout(DType dtype, const Dropout& dropout, const MatrixSlice& slice, const void* x,
+                    const void* residual, void* y, std::int64_t rows, std::int64_t columns,
+                    cudaStream_t stream);
+
+/// y[rows, width] = silu(g) * u; a row of gate_up[rows, 2 width] holds g and then u.
+void launch_swiglu(DType dtype, const void* gate_up, void* y, std::int64_t rows, std::int64_t width,
+                   cudaStream_t stream);
+/// dgate_up[rows, 2 width] from gate_up and dy[rows, width]; dgate_up may be gate_up.
+void launch_swiglu_backward(DType dtype, const void* gate_up, const void* dy, void* dgate_up,
+                            std::int64_t rows, std::int64_t width, cudaStream_t stream);
+
+/// y[n] = the tanh form of GELU (arXiv 1606.08415) of x[n]; y may be x.
+void launch_gelu(DType dtype, const void* x, void* y, std::int64_t n, cudaStream_t stream);
+/// dx[n] from x[n] and dy[n]; dx may be x or dy.
+void launch_gelu_backward(DType dtype, const void* x, const void* dy, void* dx, std::int64_t n,
+                          cudaStream_t stream);
+
+/// One update of `count` float32 elements, as AdamWFactors says. The outputs may be the inputs.
+/// `copy`, of float32 or bfloat16 elements, becomes w_out; null: there is none.
+struct AdamWUpdate {
+  AdamWFactors factors;
+  std::int64_t count = 0;
+  const float* gradient = nullptr;
+  const float *w = nullptr, *m = nullptr, *v = nullptr;
+  float *w_out = nullptr, *m_out = nullptr, *v_out = nullptr;
+  void* copy = nullptr;
+  DType copy_dtype = DType::f32;
+};
+void launch_adamw(const AdamWUpdate& update, cudaStream_t stream);
+
+}  // namespace troupe::tensor::cuda

@@ -1,0 +1,101 @@
+#include "tensor/cuda/runtime/cuda_event.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "tensor/cuda/runtime/cuda_error.h"
+#include "tensor/errors/error.h"
+
+namespace troupe::tensor::cuda {
+namespace {
+
+constexpr double kReferenceAge_s = 4;  // float32 milliseconds keep half a microsecond so long
+
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+CudaStream& cuda_stream(Stream& stream) {
+  return static_cast<CudaStream&>(stream);
+}
+
+}  // namespace
+
+EventHandle::EventHandle(bool timed, bool sleeps) {
+  const unsigned timing = timed ? cudaEventDefault : cudaEventDisableTiming;
+  const unsigned waiting = sleeps ? cudaEventBlockingSync : cudaEventDefault;
+  check(cudaEventCreateWithFlags(&handle_, timing | waiting), "cudaEventCreateWithFlags");
+}
+
+EventHandle::~EventHandle() {
+  (void)cudaEventDestroy(handle_);  // of a context that failed, too: nobody could act on an error
+}
+
+std::shared_ptr<const DeviceClock::Reference> DeviceClock::reference() {
+  const std::lock_guard lock(mutex_);
+  if (references_.empty() || now_s() - references_.back()->host_s > kReferenceAge_s) renew();
+  return references_.back();
+}
+
+void DeviceClock::renew() {
+  const auto unused = std::find_if(references_.begin(), references_.end(),
+                                   [](const auto& r) { return r.use_count() == 1; });
+  if (unused == references_.end()) {
+    references_.push_back(std::make_shared<Reference>());
+  } else {
+    std::rotate(unused, unused + 1, references_.end());
+  }
+  Reference& reference = *references_.back();
+  const double before_s = now_s();
+  check(cudaEventRecord(reference.event.get(), stream_.get()), "cudaEventRecord");
+  check(cudaEventSynchronize(reference.event.get()), "cudaEventSynchronize");
+  reference.host_s = (before_s + now_s()) / 2;
+}
+
+CudaEvent::CudaEvent(int device, DeviceClock* clock)
+    : device_(device), clock_(clock), handle_(clock != nullptr) {}
+
+void CudaEvent::record(Stream& stream) {
+  CudaStream& marked = cuda_stream(stream);
+  const cudaStream_t handle = marked.handle();
+  if (clock_) reference_ = clock_->reference();
+  check(cudaEventRecord(handle_.get(), handle), "cudaEventRecord");
+  host_calls_ = marked.host_calls();
+}
+
+void CudaEvent::wait(Stream& stream) {
+  if (!host_calls_) return;
+  check(cudaStreamWaitEvent(cuda_stream(stream).handle(), handle_.get()), "cudaStreamWaitEvent");
+}
+
+void CudaEvent::synchronize() {
+  if (!host_calls_) return;
+  use_device(device_);
+  check(cudaEventSynchronize(handle_.get()), "cudaEventSynchronize");
+}
+
+bool CudaEvent::done() const {
+  if (!host_calls_) return true;
+  use_device(device_);
+  const cudaError_t state = cudaEventQuery(handle_.get());
+  if (state == cudaErrorNotReady) return false;
+  check(state, "cudaEventQuery");
+  return true;
+}
+
+void CudaEvent::on_reached(void (*call)(void*), void* argument) {
+  if (done()) return call(argument);
+  check(cudaStreamWaitEvent(host_calls_->get(), handle_.get()), "cudaStreamWaitEvent");
+  check(cudaLaunchHostFunc(host_calls_->get(), call, argument), "cudaLaunchHostFunc");
+}
+
+double CudaEvent::reached_s() const {
+  TROUPE_ASSERT(reference_);
+  use_device(device_);
+  float milliseconds = 0;
+  check(cudaEventElapsedTime(&milliseconds, reference_->event.get(), handle_.get()),
+        "cudaEventElapsedTime");
+  return reference_->host_s + static_cast<double>(milliseconds) * 1e-3;
+}
+
+}  // namespace troupe::tensor::cuda

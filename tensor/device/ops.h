@@ -1,0 +1,243 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "tensor/device/device.h"
+#include "tensor/device/linear.h"
+#include "tensor/values/random.h"
+
+// Shape letters: T tokens of a microbatch (batch * sequence), C channels, F feed-forward width, V
+// vocabulary, N any number of elements. "act" = float32 or bfloat16 (all act tensors of a call have
+// one dtype); arithmetic is float32 throughout. Every op gives the same bits for the same input and
+// number of threads.
+
+namespace troupe::tensor {
+
+/// AdamW as torch.optim.AdamW defines it (decoupled weight decay, arXiv 1711.05101).
+struct AdamWStep {
+  float lr = 0;
+  float beta1 = 0.9f;
+  float beta2 = 0.999f;
+  float eps = 1e-8f;
+  float weight_decay = 0;
+  std::int64_t step = 1;        ///< 1-based number of this update
+  float gradient_scale = 1.0f;  ///< the clip factor
+};
+
+/// The scalars of one AdamW step, computed in float64. With g = gradient_scale * gradient, an
+/// element becomes m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2 and
+/// w = keep w - step_size m / (root_scale sqrt(v) + eps).
+struct AdamWFactors {
+  explicit AdamWFactors(const AdamWStep& step)
+      : gradient_scale(step.gradient_scale),
+        beta1(step.beta1),
+        one_minus_beta1(static_cast<float>(1.0 - step.beta1)),
+        beta2(step.beta2),
+        one_minus_beta2(static_cast<float>(1.0 - step.beta2)),
+        keep(static_cast<float>(1.0 - static_cast<double>(step.lr) * step.weight_decay)),
+        step_size(static_cast<float>(step.lr / correction(step.beta1, step.step))),
+        root_scale(static_cast<float>(1.0 / std::sqrt(correction(step.beta2, step.step)))),
+        eps(step.eps) {}
+
+  float gradient_scale, beta1, one_minus_beta1, beta2, one_minus_beta2;
+  float keep;        ///< 1 - lr * weight_decay
+  float step_size;   ///< lr / (1 - beta1^t)
+  float root_scale;  ///< 1 / sqrt(1 - beta2^t)
+  float eps;
+
+ private:
+  static double correction(double beta, std::int64_t step) {
+    return 1.0 - std::pow(beta, static_cast<double>(step));
+  }
+};
+
+/// The target of a token that has no loss and gives no gradient.
+inline constexpr std::int32_t kNoTarget = -100;
+
+/// The columns of a shard's logits when the classes of a vocabulary are divided among shards.
+struct VocabColumns {
+  std::int64_t first = 0;  ///< the class of column 0
+  std::int64_t valid = 0;  ///< columns that stand for classes; the later ones are padding
+};
+
+/// A cross-entropy over all classes, with label smoothing as torch defines it (arXiv 1512.00567):
+/// (1 - s) (-log p[target]) + s (-mean of log p).
+struct VocabLoss {
+  std::int64_t classes = 0;          ///< of all shards, without padding
+  float smoothing = 0;               ///< s
+  std::int32_t ignored = kNoTarget;  ///< a target whose token has no loss and no gradient
+  float scale = 1;                   ///< factor of the gradient
+};
+
+/// The ops that a back end implements: OP(name, parameters after the stream...).
+#define TROUPE_OPS(OP)                                                                             \
+  OP(fill_zero, const Tensor& x)                                                                   \
+  OP(copy, const Tensor& src, const Tensor& dst)                                                   \
+  OP(accumulate, const Tensor& x, const Tensor& y)                                                 \
+  OP(copy_columns, const Tensor& src, std::int64_t from, const Tensor& dst, std::int64_t to,       \
+     std::int64_t count)                                                                           \
+  OP(rms_norm, const Tensor& x, const Tensor& w, float eps, const Tensor& y, const Tensor& rstd)   \
+  OP(rms_norm_backward, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd,    \
+     const Tensor& residual, const Tensor& dx, const Tensor& dw)                                   \
+  OP(layer_norm, const Tensor& x, const Tensor& w, const Tensor& b, float eps, const Tensor& y,    \
+     const Tensor& mean, const Tensor& rstd)                                                       \
+  OP(layer_norm_backward, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& mean,  \
+     const Tensor& rstd, const Tensor& residual, const Tensor& dx, const Tensor& dw,               \
+     const Tensor& db)                                                                             \
+  OP(swiglu, const Tensor& gate_up, const Tensor& y)                                               \
+  OP(swiglu_backward, const Tensor& gate_up, const Tensor& dy, const Tensor& dgate_up)             \
+  OP(gelu, const Tensor& x, const Tensor& y)                                                       \
+  OP(gelu_backward, const Tensor& x, const Tensor& dy, const Tensor& dx)                           \
+  OP(add_bias, const Tensor& b, const Tensor& y, const Tensor& residual)                           \
+  OP(bias_gradient, const Tensor& dy, const Tensor& db, Gradient gradient)                         \
+  OP(dropout, const Dropout& dropout, const MatrixSlice& slice, const Tensor& x, const Tensor& y,  \
+     const Tensor& residual)                                                                       \
+  OP(embedding_range, const Tensor& ids, std::int64_t first, const Tensor& table, const Tensor& x) \
+  OP(embedding_range_backward, const Tensor& ids, std::int64_t first, const Tensor& dx,            \
+     const Tensor& dtable)                                                                         \
+  OP(add_rows, const Tensor& table, const Tensor& rows, const Tensor& x)                           \
+  OP(add_positions, const Tensor& positions, std::int64_t first, const Tensor& x)                  \
+  OP(positions_backward, const Tensor& dx, std::int64_t first, const Tensor& dpositions)           \
+  OP(cross_entropy, const Tensor& logits, const Tensor& targets, float scale, const Tensor& loss,  \
+     const Tensor& dlogits, const Tensor& token_losses)                                            \
+  OP(vocab_max, const Tensor& logits, std::int64_t valid, const Tensor& max)                       \
+  OP(vocab_sums, const Tensor& logits, const VocabColumns& columns, const Tensor& targets,         \
+     const Tensor& max, const Tensor& sums)                                                        \
+  OP(vocab_loss, const Tensor& exponentials, const VocabColumns& columns, const Tensor& targets,   \
+     const Tensor& sums, const VocabLoss& loss, const Tensor& sum, const Tensor& dlogits,          \
+     const Tensor& token_losses)                                                                   \
+  OP(sums_of_squares, const Tensor& x, std::int64_t piece, const Tensor& sums)                     \
+  OP(adamw, const AdamWStep& step, const Tensor& gradient, const Tensor& w, const Tensor& m,       \
+     const Tensor& v, const Tensor& w_out, const Tensor& m_out, const Tensor& v_out,               \
+     const Tensor& copy)
+/// How a back end declares them: its part of op `name` is run_name().
+#define TROUPE_DECLARE_OP(name, ...) void run_##name(Stream& stream, __VA_ARGS__) override;
+
+/// Element-wise and row-wise ops of one device. No call allocates, except scratch memory, which
+/// each stream has of its own and which grows with the largest shape seen. Every call asserts that
+/// its arguments fit together, and queues the op on its stream.
+class Ops {
+ public:
+  virtual ~Ops() = default;
+
+  void fill_zero(Stream& stream, const Tensor& x);
+  /// dst = src, converting between float32 and bfloat16 if the dtypes differ. N elements each.
+  void copy(Stream& stream, const Tensor& src, const Tensor& dst);
+  /// y[N] += x[N], both act.
+  void accumulate(Stream& stream, const Tensor& x, const Tensor& y);
+  /// Columns [to, to + count) of dst[T,N] = columns [from, from + count) of src[T,M], of one dtype.
+  /// The other columns of dst stay. The two do not overlap.
+  void copy_columns(Stream& stream, const Tensor& src, std::int64_t from, const Tensor& dst,
+                    std::int64_t to, std::int64_t count);
+
+  /// y[T,C] = x * rstd * w; rstd[T] float32 = 1/sqrt(mean(x^2) + eps); w[C] float32; x, y act.
+  void rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+                const Tensor& rstd);
+  /// dx[T,C] = residual[T,C] (if given) + gradient of rms_norm at dy[T,C]; dw[C] float32 is
+  /// overwritten with this call's weight gradient. dx may be residual or dy itself.
+  void rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                         const Tensor& rstd, const Tensor& residual, const Tensor& dx,
+                         const Tensor& dw);
+  /// y[T,C] = (x - mean) * rstd * w + b, with mean[T] and rstd[T] = 1/sqrt(variance + eps) of each
+  /// row (float32); w, b [C] float32; x, y act. Layer normalization, arXiv 1607.06450.
+  void layer_norm(Stream& stream, const Tensor& x, const Tensor& w, const Tensor& b, float eps,
+                  const Tensor& y, const Tensor& mean, const Tensor& rstd);
+  /// dx[T,C] = residual[T,C] (if given) + gradient of layer_norm at dy[T,C]; dw and db [C] float32
+  /// are overwritten with this call's gradients. dx may be residual or dy itself. Any number of
+  /// threads gives the same bits.
+  void layer_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
+                           const Tensor& mean, const Tensor& rstd, const Tensor& residual,
+                           const Tensor& dx, const Tensor& dw, const Tensor& db);
+
+  /// y[T,F] = silu(g) * u, where gate_up[T,2F] holds g in columns 0..F-1 and u in F..2F-1.
+  void swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y);
+  /// dgate_up[T,2F] from gate_up and dy[T,F]; dgate_up may be gate_up itself.
+  void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
+                       const Tensor& dgate_up);
+  /// y[N] = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2, the tanh form of GELU (arXiv
+  /// 1606.08415, GPT-2's "gelu_new"); x, y act. y may be x itself.
+  void gelu(Stream& stream, const Tensor& x, const Tensor& y);
+  /// dx[N] from x and dy[N]; dx may be x or dy itself.
+  void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx);
+
+  /// y[T,C] += b[C] (float32) (+ residual[T,C], if given, in the same pass); y, residual act.
+  void add_bias(Stream& stream, const Tensor& b, const Tensor& y, const Tensor& residual = {});
+  /// db[C] (float32) = the column sums of dy[T,C] (act) for the first gradient, whatever db held;
+  /// db += them, with one addition per element, for the later ones. Their order depends on T alone:
+  /// any number of threads gives the same bits.
+  void bias_gradient(Stream& stream, const Tensor& dy, const Tensor& db, Gradient gradient);
+
+  /// y[R,C] = x[R,C] where kept, times 1/(1 - p), and 0 where dropped (+ residual[R,C], if given);
+  /// act. x is the part `slice` of the global tensor whose elements are drawn. The gradient of x is
+  /// dropout of y's. y may be x or residual itself.
+  void dropout(Stream& stream, const Dropout& dropout, const MatrixSlice& slice, const Tensor& x,
+               const Tensor& y, const Tensor& residual = {});
+
+  /// x[T,C] (act) = table[V,C] (float32) at ids[T] (int32, each < V): embedding_range() of all
+  /// rows.
+  void embedding(Stream& stream, const Tensor& ids, const Tensor& table, const Tensor& x);
+  /// dtable[V,C] (float32) += dx[T,C] (act) at ids[T], in ascending token order.
+  void embedding_backward(Stream& stream, const Tensor& ids, const Tensor& dx,
+                          const Tensor& dtable);
+  /// x[T,C] (act) += positions[S,C] (float32) at (first + t) mod S, where `first` is the place of
+  /// x's first token among the flattened tokens of the microbatch.
+  void add_positions(Stream& stream, const Tensor& positions, std::int64_t first, const Tensor& x);
+  /// dpositions[S,C] (float32) += dx[T,C] (act) at (first + t) mod S, in ascending token order.
+  void positions_backward(Stream& stream, const Tensor& dx, std::int64_t first,
+                          const Tensor& dpositions);
+  /// x[T,C] (act) += table[V,C] (float32) at rows[T] (int32, each < V). The gradient of the table
+  /// is embedding_backward().
+  void add_rows(Stream& stream, const Tensor& table, const Tensor& rows, const Tensor& x);
+  /// embedding() for a shard whose table[R,C] is rows [first, first + R) of a larger one: a token
+  /// of another id gets a row of zeros.
+  void embedding_range(Stream& stream, const Tensor& ids, std::int64_t first, const Tensor& table,
+                       const Tensor& x);
+  /// embedding_backward() for such a shard: a token of another id gives no gradient.
+  void embedding_range_backward(Stream& stream, const Tensor& ids, std::int64_t first,
+                                const Tensor& dx, const Tensor& dtable);
+
+  /// loss (float64, one element) = the sum over T of -log softmax(logits[T,V])[target]; logits
+  /// float32, targets[T] int32, each < V or kNoTarget. If dlogits (act) is given: dlogits =
+  /// (softmax - onehot) * scale; it may be logits itself if it is float32. If token_losses[T]
+  /// (float64) is given: each token's part of the sum, 0 without a target. Both may lie in pinned
+  /// memory.
+  void cross_entropy(Stream& stream, const Tensor& logits, const Tensor& targets, float scale,
+                     const Tensor& loss, const Tensor& dlogits = {},
+                     const Tensor& token_losses = {});
+
+  // The cross-entropy of logits[T,V] (float32) that are a shard's columns, in three parts. Between
+  // them the caller reduces over the shards what the part gave: the maximum, then the sums.
+
+  /// max[T] (float32) = the maximum of the first `valid` columns; minus infinity if there is none.
+  void vocab_max(Stream& stream, const Tensor& logits, std::int64_t valid, const Tensor& max);
+  /// Replaces logits by exp(logits - max[T]), and padding by 0. sums[2 or 3, T] (float32) = the sum
+  /// of these exponentials; the target's logit - max, 0 if another shard has it; the sum of logits
+  /// - max, which only label smoothing needs. targets[T] int32.
+  void vocab_sums(Stream& stream, const Tensor& logits, const VocabColumns& columns,
+                  const Tensor& targets, const Tensor& max, const Tensor& sums);
+  /// sum (float64, one element) = the loss summed over T, each target a class or the ignored one.
+  /// If dlogits[T,V] (act) is given: the gradient of the shard's columns, times scale, and 0 for
+  /// padding; it may be exponentials itself if it is float32. token_losses as of cross_entropy().
+  void vocab_loss(Stream& stream, const Tensor& exponentials, const VocabColumns& columns,
+                  const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
+                  const Tensor& sum, const Tensor& dlogits = {}, const Tensor& token_losses = {});
+
+  /// sums[i] (float64) = the sum of squares of the i-th `piece` elements of x[N] (float32), of
+  /// which the last may be fewer: N / piece, rounded up, of them. Each is accumulated in float64 in
+  /// an order that depends on its number of elements alone.
+  void sums_of_squares(Stream& stream, const Tensor& x, std::int64_t piece, const Tensor& sums);
+
+  /// One AdamW update of N float32 elements. Reads w, m, v, gradient; writes w_out, m_out, v_out,
+  /// which may be w, m, v. copy[N] (act), if given, becomes w_out in its dtype.
+  void adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
+             const Tensor& m, const Tensor& v, const Tensor& w_out, const Tensor& m_out,
+             const Tensor& v_out, const Tensor& copy = {});
+
+ private:
+#define TROUPE_PURE_OP(name, ...) virtual void run_##name(Stream& stream, __VA_ARGS__) = 0;
+  TROUPE_OPS(TROUPE_PURE_OP)
+#undef TROUPE_PURE_OP
+};
+
+}  // namespace troupe::tensor

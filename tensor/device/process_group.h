@@ -1,0 +1,136 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "tensor/device/device.h"
+#include "tensor/values/tensor.h"
+
+namespace troupe::tensor {
+
+/// A collective that has been started. It finishes without anybody waiting for it. Deleting it
+/// before it is done aborts its group.
+class Work {
+ public:
+  virtual ~Work() = default;
+  virtual bool done() const = 0;
+  /// Blocks the host until done; throws Error{unavailable} if the group was aborted or the deadline
+  /// passed, naming the collective, the group and the members that are missing.
+  virtual void wait() = 0;
+  /// Makes ops that `stream` is given from now on run after the collective. A group of hosts blocks
+  /// the caller, because ops of a CPU run when they are called, and throws as wait() does.
+  virtual void wait(Stream& stream) = 0;
+  /// When it was done, in seconds of std::chrono::steady_clock. Only once done() has been true or a
+  /// wait of the host has returned.
+  virtual double finished_s() const = 0;
+};
+
+enum class Reduction { sum, max, average };
+
+enum class Operation : std::uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  broadcast,
+  barrier
+};
+/// "all-reduce".
+inline const char* name_of(Operation operation) {
+  constexpr std::array kNames{"all-reduce", "all-gather", "reduce-scatter",
+                              "all-to-all", "broadcast",  "barrier"};
+  return kNames[static_cast<std::size_t>(operation)];
+}
+
+/// A collective that a member calls, as a value. Owns nothing.
+struct CollectiveCall {
+  Operation operation = Operation::barrier;
+  Reduction reduction = Reduction::sum;
+  int root = 0;
+  std::span<const Tensor> in;   ///< none of an all-reduce and a broadcast, which are in place
+  std::span<const Tensor> out;  ///< of these two with the input
+  /// Elements for each member, of what this one sends and receives; empty: as many for each.
+  std::span<const std::int64_t> send_counts, receive_counts;
+};
+
+/// Members 0..size()-1 that compute together. All members call the same collectives in the same
+/// order, from one thread each. A collective reads and writes its tensors after the ops that
+/// `stream` was given before the call; they stay valid until it is done, and no other collective
+/// under way writes them. Elements are float32, float64, bfloat16, int32 or int64; all tensors of a
+/// call have one dtype, but for a reduce-scatter of bfloat16 into float32. `out` may hold `in` at
+/// this member's place in it (in place) but may not overlap it otherwise, nor where dtypes differ.
+/// Counts are in elements, one for each member, and may be zero. The order in which a reduction
+/// adds, and what it rounds of bfloat16, is the group's own. UcxGroup adds every element in
+/// ascending member order, bfloat16 in float32, rounded once or, into float32, not at all, whatever
+/// the size and the algorithm, so that all members hold bitwise equal results.
+class ProcessGroup {
+ public:
+  virtual ~ProcessGroup() = default;
+  virtual int size() const = 0;
+  virtual int member() const = 0;
+
+  virtual std::unique_ptr<Work> start(Stream& stream, const CollectiveCall& call) = 0;
+
+  /// x = reduction of the members' x, in place.
+  std::unique_ptr<Work> all_reduce(Stream& stream, const Tensor& x,
+                                   Reduction reduction = Reduction::sum) {
+    return all_reduce_many(stream, {&x, 1}, reduction);
+  }
+  /// All tensors in one collective; bitwise equal to a call for each.
+  std::unique_ptr<Work> all_reduce_many(Stream& stream, std::span<const Tensor> tensors,
+                                        Reduction reduction = Reduction::sum) {
+    return start(
+        stream,
+        {.operation = Operation::all_reduce, .reduction = reduction, .in = {}, .out = tensors});
+  }
+  /// out[size() * N] = the members' in[N], in member order; or member i has counts[i] elements.
+  std::unique_ptr<Work> all_gather(Stream& stream, const Tensor& in, const Tensor& out,
+                                   std::span<const std::int64_t> counts = {}) {
+    return start(stream, {.operation = Operation::all_gather,
+                          .in = {&in, 1},
+                          .out = {&out, 1},
+                          .receive_counts = counts});
+  }
+  /// out[N] = this member's N elements of the reduction of in[size() * N]; or member i has
+  /// counts[i].
+  std::unique_ptr<Work> reduce_scatter(Stream& stream, const Tensor& in, const Tensor& out,
+                                       Reduction reduction = Reduction::sum,
+                                       std::span<const std::int64_t> counts = {}) {
+    return start(stream, {.operation = Operation::reduce_scatter,
+                          .reduction = reduction,
+                          .in = {&in, 1},
+                          .out = {&out, 1},
+                          .send_counts = counts});
+  }
+  /// out block i = block `member()` of member i's in, both [size() * N]; or send_counts[i] elements
+  /// of `in` go to member i, and receive_counts[i] from it into `out`, both in member order.
+  std::unique_ptr<Work> all_to_all(Stream& stream, const Tensor& in, const Tensor& out,
+                                   std::span<const std::int64_t> send_counts = {},
+                                   std::span<const std::int64_t> receive_counts = {}) {
+    return start(stream, {.operation = Operation::all_to_all,
+                          .in = {&in, 1},
+                          .out = {&out, 1},
+                          .send_counts = send_counts,
+                          .receive_counts = receive_counts});
+  }
+  /// x = root's x, on all members.
+  std::unique_ptr<Work> broadcast(Stream& stream, const Tensor& x, int root) {
+    return start(stream,
+                 {.operation = Operation::broadcast, .root = root, .in = {}, .out = {&x, 1}});
+  }
+  /// Done once all members have called it.
+  std::unique_ptr<Work> barrier(Stream& stream) { return start(stream, {}); }
+
+  /// Ends every work, now and later, with an Error that holds `reason`. Callable from any thread.
+  virtual void abort(const std::string& reason) = 0;
+  /// Why the group has ended; empty as long as it works. Callable from any thread.
+  virtual std::string fault() const = 0;
+  /// Bytes that the group holds to work in; 0 if it does not know. Callable from any thread.
+  virtual std::int64_t bytes() const { return 0; }
+};
+
+}  // namespace troupe::tensor

@@ -1,0 +1,193 @@
+#include "tensor/device/rotary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <utility>
+
+#include "tensor/errors/error.h"
+
+namespace troupe::tensor {
+namespace {
+
+constexpr std::array kTypeNames{
+    std::pair{RotaryType::standard, "default"}, std::pair{RotaryType::linear, "linear"},
+    std::pair{RotaryType::dynamic, "dynamic"}, std::pair{RotaryType::yarn, "yarn"},
+    std::pair{RotaryType::llama3, "llama3"}};
+
+/// inverse[i] = base^(-2i / head_dim).
+void powers_of(float base, std::span<float> inverse) {
+  const auto head_dim = static_cast<float>(2 * inverse.size());
+  for (std::size_t i = 0; i < inverse.size(); ++i)
+    inverse[i] = 1.0f / std::pow(base, static_cast<float>(2 * i) / head_dim);
+}
+
+/// The theta of a sequence that is longer than the model's positions.
+float dynamic_theta(const Rotary& rotary, std::int64_t length, std::size_t head_dim) {
+  const auto dim = static_cast<double>(head_dim);
+  const float longest = static_cast<float>(rotary.factor) * static_cast<float>(length) /
+                        static_cast<float>(rotary.original_max_position_embeddings);
+  const float growth = longest - static_cast<float>(rotary.factor - 1);
+  return static_cast<float>(rotary.theta) * std::pow(growth, static_cast<float>(dim / (dim - 2)));
+}
+
+/// The pair, as a real number, that makes so many turns in a sequence of the original length.
+double pair_with_turns(const Rotary& rotary, double turns, std::size_t head_dim) {
+  const auto length = static_cast<double>(rotary.original_max_position_embeddings);
+  return static_cast<double>(head_dim) * std::log(length / (turns * 2 * std::numbers::pi)) /
+         (2 * std::log(rotary.theta));
+}
+
+/// Pairs below the first bound keep their frequency, those above the second are interpolated.
+std::pair<double, double> yarn_bounds(const Rotary& rotary, std::size_t head_dim) {
+  double low = pair_with_turns(rotary, rotary.beta_fast, head_dim);
+  double high = pair_with_turns(rotary, rotary.beta_slow, head_dim);
+  if (rotary.truncate) {
+    low = std::floor(low);
+    high = std::ceil(high);
+  }
+  low = std::max(low, 0.0);
+  high = std::min(high, static_cast<double>(head_dim) - 1);
+  return {low, low == high ? high + 0.001 : high};
+}
+
+void yarn_frequencies(const Rotary& rotary, std::span<float> inverse) {
+  const std::size_t head_dim = 2 * inverse.size();
+  const auto [low, high] = yarn_bounds(rotary, head_dim);
+  const auto theta = static_cast<float>(rotary.theta), factor = static_cast<float>(rotary.factor);
+  for (std::size_t i = 0; i < inverse.size(); ++i) {
+    const float exponent = static_cast<float>(2 * i) / static_cast<float>(head_dim);
+    const float wavelength = std::pow(theta, exponent);
+    const float ramp =
+        (static_cast<float>(i) - static_cast<float>(low)) / static_cast<float>(high - low);
+    const float kept = 1 - std::clamp(ramp, 0.0f, 1.0f);
+    inverse[i] = 1.0f / (factor * wavelength) * (1 - kept) + 1.0f / wavelength * kept;
+  }
+}
+
+/// What one frequency becomes.
+float llama3_frequency(const Rotary& rotary, float frequency) {
+  const auto length = static_cast<double>(rotary.original_max_position_embeddings);
+  const double low = rotary.low_freq_factor, high = rotary.high_freq_factor;
+  const float wavelength = static_cast<float>(2 * std::numbers::pi) / frequency;
+  const float interpolated = frequency / static_cast<float>(rotary.factor);
+  if (wavelength > static_cast<float>(length / low)) return interpolated;
+  if (wavelength < static_cast<float>(length / high)) return frequency;
+  const float smooth = (static_cast<float>(length) / wavelength - static_cast<float>(low)) /
+                       static_cast<float>(high - low);
+  return (1 - smooth) * frequency / static_cast<float>(rotary.factor) + smooth * frequency;
+}
+
+/// YaRN's scaling of scores for a factor (equation 22), times mscale.
+double yarn_scaling(double factor, double mscale) {
+  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
+}
+
+std::string check_yarn(const Rotary& r) {
+  if (!(r.theta > 1)) return fmt::format("rope_theta = {} must be above 1 for yarn", r.theta);
+  if (!(r.beta_slow > 0 && std::isfinite(r.beta_slow)))
+    return fmt::format("rope_beta_slow = {} must be above 0; usual: 1", r.beta_slow);
+  if (!(r.beta_fast >= r.beta_slow && std::isfinite(r.beta_fast)))
+    return fmt::format("rope_beta_fast = {} must be at least rope_beta_slow = {}; usual: 32",
+                       r.beta_fast, r.beta_slow);
+  for (const auto& [field, value] :
+       {std::pair("rope_attention_factor", r.attention_factor), std::pair("rope_mscale", r.mscale),
+        std::pair("rope_mscale_all_dim", r.mscale_all_dim)})
+    if (!(value >= 0 && std::isfinite(value)))
+      return fmt::format("{} = {} must not be negative; 0: as the paper suggests", field, value);
+  return {};
+}
+
+std::string check_llama3(const Rotary& r) {
+  if (!(r.low_freq_factor > 0 && std::isfinite(r.low_freq_factor)))
+    return fmt::format("rope_low_freq_factor = {} must be above 0; usual: 1", r.low_freq_factor);
+  if (!(r.high_freq_factor > r.low_freq_factor && std::isfinite(r.high_freq_factor)))
+    return fmt::format(
+        "rope_high_freq_factor = {} must be above rope_low_freq_factor = {}; usual: 4",
+        r.high_freq_factor, r.low_freq_factor);
+  return {};
+}
+
+}  // namespace
+
+const char* name_of(RotaryType type) {
+  const auto* found =
+      std::ranges::find(kTypeNames, type, [](const auto& entry) { return entry.first; });
+  TROUPE_ASSERT(found != kTypeNames.end());
+  return found->second;
+}
+
+bool find_rotary_type(std::string_view name, RotaryType& type) {
+  for (const auto& [candidate, its_name] : kTypeNames) {
+    if (name != its_name) continue;
+    type = candidate;
+    return true;
+  }
+  return false;
+}
+
+bool reads(RotaryType type, std::string_view field) {
+  if (field == "theta") return true;
+  if (field == "factor") return type != RotaryType::standard;
+  if (field == "original_max_position_embeddings")
+    return type != RotaryType::standard && type != RotaryType::linear;
+  const bool is_of_llama3 = field == "low_freq_factor" || field == "high_freq_factor";
+  return type == (is_of_llama3 ? RotaryType::llama3 : RotaryType::yarn);
+}
+
+std::string check_rotary(const Rotary& r, std::int64_t head_dim) {
+  constexpr std::int64_t kMostPositions = std::int64_t{1} << 31;
+  if (head_dim % 2 != 0)
+    return fmt::format("head_dim = {} must be even, as rotary embedding turns pairs; nearest: {}",
+                       head_dim, head_dim + 1);
+  if (!(r.theta >= 1 && std::isfinite(r.theta)))
+    return fmt::format("rope_theta = {} must be at least 1; usual: 10000", r.theta);
+  if (r.type == RotaryType::standard) return {};
+  if (!(r.factor >= 1 && std::isfinite(r.factor)))
+    return fmt::format("rope_factor = {} must be at least 1; usual: 2 to 8", r.factor);
+  if (r.type == RotaryType::linear) return {};
+  const std::int64_t original = r.original_max_position_embeddings;
+  if (original < 1 || original > kMostPositions)
+    return fmt::format("rope_original_max_position_embeddings = {} must lie between 1 and {}",
+                       original, kMostPositions);
+  if (r.type == RotaryType::dynamic && head_dim < 4)
+    return fmt::format("head_dim = {} must be at least 4 for rope_type = 'dynamic'", head_dim);
+  if (r.type == RotaryType::yarn) return check_yarn(r);
+  return r.type == RotaryType::llama3 ? check_llama3(r) : std::string();
+}
+
+void inverse_frequencies(const Rotary& rotary, std::int64_t length, std::span<float> inverse) {
+  switch (rotary.type) {
+    case RotaryType::standard:
+      return powers_of(static_cast<float>(rotary.theta), inverse);
+    case RotaryType::linear:
+      powers_of(static_cast<float>(rotary.theta), inverse);
+      for (float& frequency : inverse) frequency /= static_cast<float>(rotary.factor);
+      return;
+    case RotaryType::dynamic: {
+      const bool is_longer = length > rotary.original_max_position_embeddings;
+      return powers_of(is_longer ? dynamic_theta(rotary, length, 2 * inverse.size())
+                                 : static_cast<float>(rotary.theta),
+                       inverse);
+    }
+    case RotaryType::yarn:
+      return yarn_frequencies(rotary, inverse);
+    case RotaryType::llama3:
+      powers_of(static_cast<float>(rotary.theta), inverse);
+      for (float& frequency : inverse) frequency = llama3_frequency(rotary, frequency);
+      return;
+  }
+}
+
+float attention_scaling(const Rotary& rotary) {
+  if (rotary.type != RotaryType::yarn) return 1;
+  if (rotary.attention_factor > 0) return static_cast<float>(rotary.attention_factor);
+  if (rotary.mscale > 0 && rotary.mscale_all_dim > 0)
+    return static_cast<float>(yarn_scaling(rotary.factor, rotary.mscale) /
+                              yarn_scaling(rotary.factor, rotary.mscale_all_dim));
+  return static_cast<float>(yarn_scaling(rotary.factor, 1));
+}
+
+}  // namespace troupe::tensor
