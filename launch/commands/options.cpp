@@ -161,8 +161,8 @@ Options parse_options(int argc, const char* const* argv) {
   } catch (const CLI::CallForHelp&) {
     return PrintText{app.help()};
   } catch (const CLI::ExtrasError&) {
-    const auto commands = app.get_subcommands();
-    refuse(unknown_argument(commands.empty() ? app : *commands.front(), app.remaining(true)));
+    const auto chosen = app.get_subcommands();
+    refuse(unknown_argument(chosen.empty() ? app : *chosen.front(), app.remaining(true)));
   } catch (const CLI::ParseError& error) {
     refuse(error.what());  // which names the option
   }

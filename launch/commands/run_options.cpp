@@ -130,7 +130,7 @@ void add_trace(CLI::App& app, TraceOptions& o) {
 }
 
 void add_collectives(CLI::App& app, CollectivesOptions& o) {
-  CLI::App* sub = command_of_run(
+  command_of_run(
       app, o.run, "collectives",
       "Name the collective that did not end, and the rank at fault, after an interruption",
       "  troupe collectives runs/first\n"

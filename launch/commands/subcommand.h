@@ -4,7 +4,6 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -52,18 +51,12 @@ CLI::Option* required(CLI::App* sub, const char* name, T& value, const char* typ
                       const char* what) {
   return sub->add_option(name, value, what)->required()->type_name(type);
 }
-/// Adds an option for a number from `low` to `high`. The help shows its default.
+/// Adds an option for a number from `low` to `high`. The help shows its default, if it has one.
 template <typename T, typename Limit>
 CLI::Option* number(CLI::App* sub, const char* name, T& value, Limit low, Limit high,
                     const char* what) {
-  return sub->add_option(name, value, what)
-      ->check(number_between(low, high))
-      ->capture_default_str();
-}
-template <typename T, typename Limit>
-CLI::Option* number(CLI::App* sub, const char* name, std::optional<T>& value, Limit low, Limit high,
-                    const char* what) {
-  return sub->add_option(name, value, what)->check(number_between(low, high));
+  CLI::Option* option = sub->add_option(name, value, what)->check(number_between(low, high));
+  return std::is_arithmetic_v<T> ? option->capture_default_str() : option;
 }
 
 // One for each command, with its options, which outlive the parsing.

@@ -26,15 +26,15 @@ std::string place_rows(const Placement& placement) {
 
 /// The table of what each rank allocates, or of all that it takes of its GPU's memory.
 std::string memory_rows(const Placement& placement) {
-  constexpr auto kRow = "{:>6}{:>11}{:>11}{:>11}{:>12}{:>11}{:>12}{:>11}{:>11}\n";
+  constexpr auto kMemoryRow = "{:>6}{:>11}{:>11}{:>11}{:>12}{:>11}{:>12}{:>11}{:>11}\n";
   const bool on_gpu = placement.device_bytes() > 0;
   std::string rows =
-      fmt::format(kRow, "rank", "weights", "gradients", "optimizer", "activations", "packed",
+      fmt::format(kMemoryRow, "rank", "weights", "gradients", "optimizer", "activations", "packed",
                   on_gpu ? "workspace" : "collectives", on_gpu ? "context" : "pools", "total");
   for (const RankPlacement& r : placement.ranks) {
     const auto& [stage, buckets, collectives, pools] = r.memory.allocated;
     rows +=
-        fmt::format(kRow, r.rank, bytes_text(stage.weights + stage.gathered),
+        fmt::format(kMemoryRow, r.rank, bytes_text(stage.weights + stage.gathered),
                     bytes_text(stage.gradients + stage.buckets + buckets),
                     bytes_text(stage.optimizer), bytes_text(stage.activations),
                     bytes_text(stage.packed), bytes_text(on_gpu ? r.memory.workspace : collectives),
