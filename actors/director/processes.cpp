@@ -17,8 +17,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "actors/director/last_words.h"
-#include "actors/director/left_segments.h"
+#include "actors/director/dead_worker.h"
 #include "actors/messages/control_plane.h"
 #include "tensor/errors/error.h"
 #include "tensor/errors/shortage.h"

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "actors/director/control_groups.h"
-#include "actors/director/memory_kills.h"
 #include "actors/messages/worker_bootstrap.h"
 #include "actors/protocol/protocol_events.h"
 

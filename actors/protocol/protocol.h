@@ -150,13 +150,12 @@ class DirectorProtocol {
   // Defined in protocol_checks.cpp: why an event is impossible; empty if it is possible.
   std::string fault_in(const Halted& event) const;
   std::string fault_in(const Warm& event) const;
-  std::string fault_in(const ReplicaReady& event) const;
-  std::string fault_in(const ReplicaPrepared& event) const;
-  std::string fault_in(const ReplicaSaved& event) const;
   std::string fault_in(const ReplicaEvaluated& event) const;
   std::string fault_in(const WorkerFailed& event) const;
   template <typename Other>
-  std::string fault_in(const Other&) const {
+  std::string fault_in(const Other& event) const {
+    if constexpr (requires { event.replica; })
+      return fault_of_replica(event.configuration, event.replica);
     return "";
   }
   std::string fault_of_configuration(std::uint32_t configuration) const;

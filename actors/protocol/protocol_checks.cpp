@@ -41,18 +41,6 @@ std::string DirectorProtocol::fault_in(const Warm& event) const {
   return fmt::format("rank {} of {}", event.rank, ranks);
 }
 
-std::string DirectorProtocol::fault_in(const ReplicaReady& event) const {
-  return fault_of_replica(event.configuration, event.replica);
-}
-
-std::string DirectorProtocol::fault_in(const ReplicaPrepared& event) const {
-  return fault_of_replica(event.configuration, event.replica);
-}
-
-std::string DirectorProtocol::fault_in(const ReplicaSaved& event) const {
-  return fault_of_replica(event.configuration, event.replica);
-}
-
 std::string DirectorProtocol::fault_in(const ReplicaEvaluated& event) const {
   const std::int64_t batches = spec_.eval.batches(spec_.batch.global);
   if (event.batch < 0 || event.batch >= batches)

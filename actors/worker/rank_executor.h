@@ -42,7 +42,9 @@ class RankExecutor {
   /// configuration that needs such a stage takes both. An order for any rank prepares memory for
   /// any rank of the shape instead. `answer` is called once, from another thread. May be called
   /// from any thread.
-  void warm_up(const WarmUp& order, const std::function<void()>& answer);
+  void warm_up(const WarmUp& order, const std::function<void()>& answer) {
+    warm_stage_.prepare(order, answer);
+  }
   /// Connects to its peers in the configuration, takes the state and builds the stage. Throws
   /// Error{internal} if the order's digest differs from the one that this rank derives itself.
   /// Returns no answer for a worker that only gives its state away.

@@ -102,10 +102,6 @@ void RankExecutor::renew_node(std::uint32_t configuration) {
   node_.swap(next);
 }
 
-void RankExecutor::warm_up(const WarmUp& order, const std::function<void()>& answer) {
-  warm_stage_.prepare(order, answer);
-}
-
 /// Frees what is left of earlier configurations, because all ranks have reached this one.
 void RankExecutor::end_configurations_before() {
   if (std::exchange(configuration_->reached_by_all, true)) return;

@@ -3,23 +3,13 @@
 #include <spdlog/spdlog.h>
 
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "actors/messages/message_checks.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::actors {
-namespace {
-
-/// A function that calls the one of several that takes the argument best.
-template <typename... Functions>
-struct Overloaded : Functions... {
-  using Functions::operator()...;
-};
-template <typename... Functions>
-Overloaded(Functions...) -> Overloaded<Functions...>;
-
-}  // namespace
 
 StageActor::StageActor(caf::actor_config& config, const caf::actor& director, Join join,
                        OrderSink& orders, std::chrono::milliseconds heartbeat)
@@ -120,18 +110,17 @@ void StageActor::finish(const std::string& reason) {
 }
 
 void StageActor::answer(const StageAnswer& result) {
-  const auto to_director = [this](const auto& x) { send(director_, x); };
-  const auto to_replica = [this](const auto& x) {
-    if (replica_) send(replica_, x);
-  };
   // Once a step of a configuration is committed, the status is of this configuration.
-  const auto vote = [&](const Prepared& x) {
-    if (std::exchange(voted_, x.configuration) != x.configuration) tell_activity();
-    to_replica(x);
+  if (const auto* vote = std::get_if<Prepared>(&result);
+      vote && std::exchange(voted_, vote->configuration) != vote->configuration)
+    tell_activity();
+  const auto pass_on = [this]<typename Answer>(const Answer& x) {
+    if constexpr (std::is_same_v<Answer, Halted> || std::is_same_v<Answer, Failed>)
+      send(director_, x);
+    else if (replica_)
+      send(replica_, x);
   };
-  std::visit(Overloaded{[&](const Halted& x) { to_director(x); },
-                        [&](const Failed& x) { to_director(x); }, vote, to_replica},
-             result);
+  std::visit(pass_on, result);
 }
 
 void StageActor::beat() {

@@ -1,9 +1,12 @@
-#include "actors/director/last_words.h"
+#include "actors/director/dead_worker.h"
+
+#include <sys/ipc.h>
+#include <sys/shm.h>
 
 #include <algorithm>
 #include <cctype>
 #include <fstream>
-#include <sstream>
+#include <limits>
 
 namespace troupe::actors {
 namespace {
@@ -66,6 +69,21 @@ std::string last_words(const std::string& path, std::int64_t begin) {
     if (const std::string said = failure_in(line); has_letter(said)) words = said;
   }
   return words.substr(0, kMaxWords);
+}
+
+void remove_left_segments(pid_t dead, std::time_t since) {
+  std::ifstream segments("/proc/sysvipc/shm");
+  segments.ignore(std::numeric_limits<std::streamsize>::max(), '\n');  // the line of column titles
+  int id = 0;
+  for (std::string key; segments >> key >> id;) {
+    segments.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+    shmid_ds status{};
+    if (::shmctl(id, IPC_STAT, &status) != 0) continue;
+    // Process numbers are used again: segments of an earlier process with this number are not ours
+    // to remove.
+    if (status.shm_cpid == dead && status.shm_nattch == 0 && status.shm_ctime >= since)
+      ::shmctl(id, IPC_RMID, nullptr);
+  }
 }
 
 }  // namespace troupe::actors
