@@ -13,20 +13,23 @@
 namespace troupe::stages {
 namespace {
 
+using tensor::FieldFault;
+
 // A matrix has at most 2^44 elements, a layer seven of them, and there are at most 2^12 layers.
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 20;
 constexpr std::int64_t kMaxVocab = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxLayers = std::int64_t{1} << 12;
 
 struct Range {
-  std::string_view field;
-  std::int64_t value;
+  std::string_view name;
+  const std::int64_t& field;
   std::int64_t largest;
 };
 
-std::string check_range(const Range& range) {
-  if (range.value >= 1 && range.value <= range.largest) return {};
-  return fmt::format("{} = {} must lie between 1 and {}", range.field, range.value, range.largest);
+FieldFault check_range(const Range& range) {
+  if (range.field >= 1 && range.field <= range.largest) return {};
+  return {&range.field,
+          fmt::format("{} = {} must lie between 1 and {}", range.name, range.field, range.largest)};
 }
 
 /// The divisors of `whole` next to `wrong`: "3 or 6".
@@ -43,7 +46,7 @@ std::string nearest_divisors(std::int64_t whole, std::int64_t wrong) {
   return fmt::format("{} or {}", below, above);
 }
 
-std::string check_sizes(const ModelConfig& c) {
+FieldFault check_sizes(const ModelConfig& c) {
   for (const Range& range : {Range{"hidden_size", c.hidden_size, kMaxSize},
                              Range{"intermediate_size", c.intermediate_size, kMaxSize},
                              Range{"num_hidden_layers", c.num_hidden_layers, kMaxLayers},
@@ -55,71 +58,81 @@ std::string check_sizes(const ModelConfig& c) {
   return check_range({"max_position_embeddings", c.max_position_embeddings, kMaxSize});
 }
 
-std::string check_llama_positions(const ModelConfig& c) {
+FieldFault check_llama_positions(const ModelConfig& c) {
   if (auto why = tensor::check_rotary(c.rotary, c.head_dim); !why.empty()) return why;
   const std::int64_t original = c.rotary.original_max_position_embeddings;
   if (c.rotary.type != tensor::RotaryType::dynamic || original == c.max_position_embeddings)
     return {};
-  return fmt::format(
-      "rope_original_max_position_embeddings = {} must be max_position_embeddings = {} for "
-      "rope_type = 'dynamic'",
-      original, c.max_position_embeddings);
+  return {&c.rotary.original_max_position_embeddings,
+          fmt::format(
+              "rope_original_max_position_embeddings = {} must be max_position_embeddings = {} for "
+              "rope_type = 'dynamic'",
+              original, c.max_position_embeddings)};
 }
 
 /// One matrix makes queries, keys and values of GPT-2, each as wide as the residual.
-std::string check_gpt2_heads(const ModelConfig& c) {
+FieldFault check_gpt2_heads(const ModelConfig& c) {
   if (c.num_key_value_heads != c.num_attention_heads)
-    return fmt::format(
-        "num_key_value_heads = {} must be num_attention_heads in a model of kind gpt2; nearest: {}",
-        c.num_key_value_heads, c.num_attention_heads);
+    return {&c.num_key_value_heads,
+            fmt::format("num_key_value_heads = {} must be num_attention_heads in a model of kind "
+                        "gpt2; nearest: {}",
+                        c.num_key_value_heads, c.num_attention_heads)};
   if (c.head_dim * c.num_attention_heads != c.hidden_size)
-    return fmt::format(
-        "head_dim = {} must be hidden_size / num_attention_heads in a model of kind gpt2; nearest: "
-        "{}",
-        c.head_dim, c.hidden_size / c.num_attention_heads);
+    return {&c.head_dim, fmt::format("head_dim = {} must be hidden_size / num_attention_heads in a "
+                                     "model of kind gpt2; nearest: "
+                                     "{}",
+                                     c.head_dim, c.hidden_size / c.num_attention_heads)};
   return {};
 }
 
-std::string check_heads(const ModelConfig& c) {
+FieldFault check_heads(const ModelConfig& c) {
   if (c.hidden_size % c.num_attention_heads != 0) {
-    return fmt::format("num_attention_heads = {} must divide hidden_size = {}; nearest: {}",
-                       c.num_attention_heads, c.hidden_size,
-                       nearest_divisors(c.hidden_size, c.num_attention_heads));
+    return {&c.num_attention_heads,
+            fmt::format("num_attention_heads = {} must divide hidden_size = {}; nearest: {}",
+                        c.num_attention_heads, c.hidden_size,
+                        nearest_divisors(c.hidden_size, c.num_attention_heads))};
   }
   if (c.num_attention_heads % c.num_key_value_heads != 0) {
-    return fmt::format("num_key_value_heads = {} must divide num_attention_heads = {}; nearest: {}",
-                       c.num_key_value_heads, c.num_attention_heads,
-                       nearest_divisors(c.num_attention_heads, c.num_key_value_heads));
+    return {
+        &c.num_key_value_heads,
+        fmt::format("num_key_value_heads = {} must divide num_attention_heads = {}; nearest: {}",
+                    c.num_key_value_heads, c.num_attention_heads,
+                    nearest_divisors(c.num_attention_heads, c.num_key_value_heads))};
   }
   const std::int64_t largest = kMaxSize / c.num_attention_heads;
   if (auto why = check_range({"head_dim", c.head_dim, largest}); !why.empty()) return why;
   return traits_of(c.kind).check(c);
 }
 
-std::string check_head(const ModelConfig& c) {
+FieldFault check_head(const ModelConfig& c) {
   if (!c.value_head) return {};
   if (!traits_of(c.kind).allows_value_head)
-    return fmt::format("value_head = true needs a model of kind llama, not {}", name_of(c.kind));
+    return {&c.value_head,
+            fmt::format("value_head = true needs a model of kind llama, not {}", name_of(c.kind))};
   if (c.tie_word_embeddings)
-    return "tie_word_embeddings = true cannot be with value_head = true, which has one output";
+    return {&c.tie_word_embeddings,
+            "tie_word_embeddings = true cannot be with value_head = true, which has one output"};
   return {};
 }
 
-std::string check_numbers(const ModelConfig& c) {
-  for (const auto& [field, value] : {std::pair("rms_norm_eps", c.rms_norm_eps),
-                                     std::pair("layer_norm_epsilon", c.layer_norm_epsilon)})
-    if (!(value > 0 && value < 1))
-      return fmt::format("{} = {} must lie between 0 and 1; usual: 1e-5", field, value);
+FieldFault check_numbers(const ModelConfig& c) {
+  for (const auto& [name, field] : {std::pair("rms_norm_eps", &c.rms_norm_eps),
+                                    std::pair("layer_norm_epsilon", &c.layer_norm_epsilon)})
+    if (!(*field > 0 && *field < 1))
+      return {field, fmt::format("{} = {} must lie between 0 and 1; usual: 1e-5", name, *field)};
   if (!(c.initializer_range >= 0 && std::isfinite(c.initializer_range))) {
-    return fmt::format("initializer_range = {} must not be negative; usual: 0.02",
-                       c.initializer_range);
+    return {&c.initializer_range,
+            fmt::format("initializer_range = {} must not be negative; usual: 0.02",
+                        c.initializer_range)};
   }
-  for (const auto& [field, p] :
-       {std::pair{"hidden_dropout", c.hidden_dropout}, {"attention_dropout", c.attention_dropout}})
-    if (!(p >= 0 && p < 1))
-      return fmt::format("{} = {} must be at least 0 and below 1; usual: 0.1", field, p);
+  for (const auto& [name, field] : {std::pair{"hidden_dropout", &c.hidden_dropout},
+                                    {"attention_dropout", &c.attention_dropout}})
+    if (!(*field >= 0 && *field < 1))
+      return {field,
+              fmt::format("{} = {} must be at least 0 and below 1; usual: 0.1", name, *field)};
   if (c.dtype != tensor::DType::f32 && c.dtype != tensor::DType::bf16) {
-    return fmt::format("dtype = {} must be float32 or bfloat16", tensor::name_of(c.dtype));
+    return {&c.dtype,
+            fmt::format("dtype = {} must be float32 or bfloat16", tensor::name_of(c.dtype))};
   }
   return {};
 }
@@ -163,7 +176,7 @@ std::optional<tensor::Rotary> rotary_of(const ModelConfig& config) {
   return config.rotary;
 }
 
-std::string check_model(const ModelConfig& config) {
+FieldFault check_model(const ModelConfig& config) {
   for (const auto check : {check_sizes, check_heads, check_head, check_numbers}) {
     if (auto why = check(config); !why.empty()) return why;
   }

@@ -53,7 +53,7 @@ struct KindTraits {
   void (tensor::Ops::*activation_gradient)(tensor::Stream&, const tensor::Tensor& x,
                                            const tensor::Tensor& dy, const tensor::Tensor& dx);
   /// The rules of check_model() for this kind alone, whose sizes are in range.
-  std::string (*check)(const ModelConfig& config);
+  tensor::FieldFault (*check)(const ModelConfig& config);
   const char* architecture;  ///< the class of transformers with a head of the vocabulary
   const char* name_prefix;   ///< of the tensors' names, but the head's
   /// Endings of the names of constants that older versions of transformers saved beside weights.
@@ -104,10 +104,10 @@ struct ModelConfig {
 /// How the model's queries and keys are rotated; none if its positions are learned.
 std::optional<tensor::Rotary> rotary_of(const ModelConfig& config);
 
-/// Why the fields do not fit together: an empty string if they do, else one sentence with the
-/// field, the rule and its numbers, and the nearest valid choice. Sizes that pass are small enough
-/// that every product of sizes a stage forms fits in 63 bits.
-std::string check_model(const ModelConfig& config);
+/// Why the fields do not fit together: empty if they do, else the member at fault and one sentence
+/// with its name, the rule and its numbers, and the nearest valid choice. Sizes that pass are small
+/// enough that every product of sizes a stage forms fits in 63 bits.
+tensor::FieldFault check_model(const ModelConfig& config);
 
 /// How tensor parallelism divides a parameter among shards.
 enum class Split {

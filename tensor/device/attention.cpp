@@ -31,8 +31,8 @@ const AttentionShape& check(const AttentionShape& s) {
   }
   check_heads(s.heads, s.kv_heads);
   if (s.rotary) {
-    if (const std::string why = check_rotary(*s.rotary, s.head_dim); !why.empty())
-      throw Error(ErrorKind::manifest, "attention: " + why);
+    if (const FieldFault why = check_rotary(*s.rotary, s.head_dim); !why.empty())
+      throw Error(ErrorKind::manifest, "attention: " + why.sentence);
   }
   check_dtype(s.dtype);
   return s;

@@ -85,28 +85,34 @@ double yarn_scaling(double factor, double mscale) {
   return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
 }
 
-std::string check_yarn(const Rotary& r) {
-  if (!(r.theta > 1)) return fmt::format("rope_theta = {} must be above 1 for yarn", r.theta);
+FieldFault check_yarn(const Rotary& r) {
+  if (!(r.theta > 1))
+    return {&r.theta, fmt::format("rope_theta = {} must be above 1 for yarn", r.theta)};
   if (!(r.beta_slow > 0 && std::isfinite(r.beta_slow)))
-    return fmt::format("rope_beta_slow = {} must be above 0; usual: 1", r.beta_slow);
+    return {&r.beta_slow,
+            fmt::format("rope_beta_slow = {} must be above 0; usual: 1", r.beta_slow)};
   if (!(r.beta_fast >= r.beta_slow && std::isfinite(r.beta_fast)))
-    return fmt::format("rope_beta_fast = {} must be at least rope_beta_slow = {}; usual: 32",
-                       r.beta_fast, r.beta_slow);
-  for (const auto& [field, value] :
-       {std::pair("rope_attention_factor", r.attention_factor), std::pair("rope_mscale", r.mscale),
-        std::pair("rope_mscale_all_dim", r.mscale_all_dim)})
-    if (!(value >= 0 && std::isfinite(value)))
-      return fmt::format("{} = {} must not be negative; 0: as the paper suggests", field, value);
+    return {&r.beta_fast,
+            fmt::format("rope_beta_fast = {} must be at least rope_beta_slow = {}; usual: 32",
+                        r.beta_fast, r.beta_slow)};
+  for (const auto& [name, field] :
+       {std::pair("rope_attention_factor", &r.attention_factor),
+        std::pair("rope_mscale", &r.mscale), std::pair("rope_mscale_all_dim", &r.mscale_all_dim)})
+    if (!(*field >= 0 && std::isfinite(*field)))
+      return {field,
+              fmt::format("{} = {} must not be negative; 0: as the paper suggests", name, *field)};
   return {};
 }
 
-std::string check_llama3(const Rotary& r) {
+FieldFault check_llama3(const Rotary& r) {
   if (!(r.low_freq_factor > 0 && std::isfinite(r.low_freq_factor)))
-    return fmt::format("rope_low_freq_factor = {} must be above 0; usual: 1", r.low_freq_factor);
+    return {&r.low_freq_factor,
+            fmt::format("rope_low_freq_factor = {} must be above 0; usual: 1", r.low_freq_factor)};
   if (!(r.high_freq_factor > r.low_freq_factor && std::isfinite(r.high_freq_factor)))
-    return fmt::format(
-        "rope_high_freq_factor = {} must be above rope_low_freq_factor = {}; usual: 4",
-        r.high_freq_factor, r.low_freq_factor);
+    return {
+        &r.high_freq_factor,
+        fmt::format("rope_high_freq_factor = {} must be above rope_low_freq_factor = {}; usual: 4",
+                    r.high_freq_factor, r.low_freq_factor)};
   return {};
 }
 
@@ -137,25 +143,28 @@ bool reads(RotaryType type, std::string_view field) {
   return type == (is_of_llama3 ? RotaryType::llama3 : RotaryType::yarn);
 }
 
-std::string check_rotary(const Rotary& r, std::int64_t head_dim) {
+FieldFault check_rotary(const Rotary& r, const std::int64_t& head_dim) {
   constexpr std::int64_t kMostPositions = std::int64_t{1} << 31;
   if (head_dim % 2 != 0)
-    return fmt::format("head_dim = {} must be even, as rotary embedding turns pairs; nearest: {}",
-                       head_dim, head_dim + 1);
+    return {&head_dim,
+            fmt::format("head_dim = {} must be even, as rotary embedding turns pairs; nearest: {}",
+                        head_dim, head_dim + 1)};
   if (!(r.theta >= 1 && std::isfinite(r.theta)))
-    return fmt::format("rope_theta = {} must be at least 1; usual: 10000", r.theta);
+    return {&r.theta, fmt::format("rope_theta = {} must be at least 1; usual: 10000", r.theta)};
   if (r.type == RotaryType::standard) return {};
   if (!(r.factor >= 1 && std::isfinite(r.factor)))
-    return fmt::format("rope_factor = {} must be at least 1; usual: 2 to 8", r.factor);
+    return {&r.factor, fmt::format("rope_factor = {} must be at least 1; usual: 2 to 8", r.factor)};
   if (r.type == RotaryType::linear) return {};
   const std::int64_t original = r.original_max_position_embeddings;
   if (original < 1 || original > kMostPositions)
-    return fmt::format("rope_original_max_position_embeddings = {} must lie between 1 and {}",
-                       original, kMostPositions);
+    return {&r.original_max_position_embeddings,
+            fmt::format("rope_original_max_position_embeddings = {} must lie between 1 and {}",
+                        original, kMostPositions)};
   if (r.type == RotaryType::dynamic && head_dim < 4)
-    return fmt::format("head_dim = {} must be at least 4 for rope_type = 'dynamic'", head_dim);
+    return {&head_dim,
+            fmt::format("head_dim = {} must be at least 4 for rope_type = 'dynamic'", head_dim)};
   if (r.type == RotaryType::yarn) return check_yarn(r);
-  return r.type == RotaryType::llama3 ? check_llama3(r) : std::string();
+  return r.type == RotaryType::llama3 ? check_llama3(r) : FieldFault();
 }
 
 void inverse_frequencies(const Rotary& rotary, std::int64_t length, std::span<float> inverse) {

@@ -60,9 +60,17 @@ inline constexpr std::array kRotaryNumbers{
 /// Whether a type reads the field of that name.
 bool reads(RotaryType type, std::string_view field);
 
-/// Why the embedding has no meaning for heads of head_dim elements: an empty string if it has, else
-/// one sentence with the field ("rope_" and its name), the rule and its numbers, and a usual value.
-std::string check_rotary(const Rotary& rotary, std::int64_t head_dim);
+/// A field of a struct that has no meaning, by its address.
+struct FieldFault {
+  const void* field = nullptr;
+  std::string sentence{};
+  bool empty() const { return field == nullptr; }
+};
+
+/// Why the embedding has no meaning for heads of head_dim elements: empty if it has, else a field,
+/// which may be head_dim itself, and one sentence with its name ("rope_" and that of the member),
+/// the rule and its numbers, and a usual value.
+FieldFault check_rotary(const Rotary& rotary, const std::int64_t& head_dim);
 
 /// Whether the frequencies depend on the length of the sequence, each document having one of its
 /// own.

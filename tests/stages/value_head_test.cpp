@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(it_is_the_reference_s) {
   const Tokens tokens = random_tokens(kTokens, 61, 3);
   for (const bool has_bias : {false, true}) {
     const stages::ModelConfig model = model_of(has_bias);
-    BOOST_REQUIRE_EQUAL(check_model(model), "");
+    BOOST_REQUIRE_EQUAL(check_model(model).sentence, "");
     const auto device = test::make_test_device();
     const auto stage = stage_of(model, 0, 3, {}, *device);
     const auto expected = reference::make_reference(model, kSeqLen, *stage)->logits(tokens.ids);
@@ -138,11 +138,11 @@ BOOST_AUTO_TEST_CASE(every_shard_has_all_values) {
 BOOST_AUTO_TEST_CASE(it_is_no_part_of_other_models) {
   stages::ModelConfig tied = model_of(true), gpt2 = model_of(true);
   tied.tie_word_embeddings = true;
-  BOOST_TEST(check_model(tied).find("tie_word_embeddings") != std::string::npos);
+  BOOST_TEST(check_model(tied).sentence.find("tie_word_embeddings") != std::string::npos);
   gpt2.kind = stages::ModelKind::gpt2;
   gpt2.num_key_value_heads = gpt2.num_attention_heads;
   gpt2.head_dim = 6;
-  BOOST_TEST(check_model(gpt2).find("value_head") != std::string::npos);
+  BOOST_TEST(check_model(gpt2).sentence.find("value_head") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -39,19 +39,6 @@ std::string nearest_multiples(std::int64_t value, std::int64_t unit) {
   return low > 0 ? fmt::format("{} or {}", low, low + unit) : fmt::format("{}", low + unit);
 }
 
-/// The first key of [model] that the text names, or else model.hidden_size.
-const Key& key_named_in(const std::string& text) {
-  const Key* first = find_key("model", "hidden_size");
-  std::size_t at = std::string::npos;
-  for (const Key& key : manifest_keys()) {
-    const std::size_t found = key.table == "model" ? text.find(key.name) : std::string::npos;
-    if (found >= at) continue;
-    at = found;
-    first = &key;
-  }
-  return *first;
-}
-
 /// Whether a value has a text that is not UTF-8 or has a zero byte.
 struct IsSpoiled {
   bool operator()(const std::string& text) const {
@@ -76,8 +63,8 @@ void check_texts(const Manifest& m) {
 }
 
 void check_model_fields(const Manifest& m) {
-  const std::string wrong = stages::check_model(m->model);
-  if (!wrong.empty()) m.fail(key_named_in(wrong), wrong);
+  const tensor::FieldFault fault = stages::check_model(m->model);
+  if (!fault.empty()) m.fail(m.key_at(fault.field), fault.sentence);
 }
 
 /// The nearest valid choice to pp stages of `chunks` chunks, for a message.

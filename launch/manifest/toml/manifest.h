@@ -42,7 +42,7 @@ class Manifest {
     return key_at(&member);
   }
   const Key& key_of(const Key& key) const { return key; }
-  const Key& key_at(const void* member) const;
+  const Key& key_at(const void* member) const;  ///< the same, by its address
   Value value(const Key& key) const { return key.get(&settings_); }
   /// The value of a text or a choice, as the manifest has it.
   std::string text(const auto& key) const { return std::get<std::string>(value(key_of(key))); }

@@ -193,8 +193,8 @@ HfConfig read_hf_config(const std::filesystem::path& path) {
     fields.refuse("is_causal", "Troupe's tokens see none of those behind them; expected true");
   read.model.initializer_range = fields.get("initializer_range", 0.02);
   read.unused = fields.unused();
-  if (const std::string problem = check_model(read.model); !problem.empty())
-    throw data_error("{}: {}", path.string(), problem);
+  if (const auto fault = check_model(read.model); !fault.empty())
+    throw data_error("{}: {}", path.string(), fault.sentence);
   return read;
 }
 
