@@ -89,8 +89,8 @@ ControlServer::~ControlServer() {
   close(wake_fd_);
 }
 
-void ControlServer::serve(ControlHandlers handlers) {
-  handlers_ = std::move(handlers);
+void ControlServer::serve(RunPort run) {
+  run_ = std::move(run);
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -237,11 +237,11 @@ void ControlServer::serve(ControlConnection& c, const nlohmann::json& request) {
   const std::string& name = request.at("request").get_ref<const std::string&>();
   if (name == "status" || name == "stop" || name == "save") refuse_other_fields(request, {});
   if (name == "status") {
-    c.enqueue(to_frame(handlers_.status()));
+    c.enqueue(to_frame(run_.status()));
   } else if (name == "stop") {
     c.waits_for_end = true;
     c.enqueue(to_frame({{"accepted", true}}));
-    handlers_.stop();
+    run_.stop("stopped by troupe stop");
   } else if (name == "scale") {
     scale(c, request);
   } else if (name == "save") {
@@ -256,14 +256,14 @@ void ControlServer::serve(ControlConnection& c, const nlohmann::json& request) {
 void ControlServer::scale(ControlConnection& c, const nlohmann::json& request) {
   const actors::ScaleRequest wish = parse_scale(request);
   c.order = ++orders_;
-  handlers_.scale(wish, [this, order = c.order](const actors::ScaleAnswer& answer) {
+  run_.scale(wish, [this, order = c.order](const actors::ScaleAnswer& answer) {
     on_answer(order, {{"code", answer.code}, {"text", answer.text}});
   });
 }
 
 void ControlServer::save(ControlConnection& c) {
   c.order = ++orders_;
-  handlers_.save([this, order = c.order](const actors::SaveAnswer& answer) {
+  run_.save([this, order = c.order](const actors::SaveAnswer& answer) {
     if (answer.code == 0)
       on_answer(order, {{"code", 0}, {"step", answer.step}});
     else
@@ -296,7 +296,7 @@ void ControlServer::tell_answers() {
 }
 
 void ControlServer::attach(ControlConnection& c, const nlohmann::json& request) {
-  if (!handlers_.hub) throw Error(ErrorKind::unavailable, "this run publishes no events");
+  if (!run_.hub) throw Error(ErrorKind::unavailable, "this run publishes no events");
   const auto readers = std::ranges::count_if(
       connections_, [](const ControlConnection& other) { return other.feed != nullptr; });
   if (static_cast<std::size_t>(readers) >= options_.max_readers)
@@ -309,16 +309,16 @@ void ControlServer::attach(ControlConnection& c, const nlohmann::json& request) 
   std::optional<actors::TapRequest> tap;
   if (const auto given = request.find("tap"); given != request.end() && !given->is_null())
     tap = parse_tap(*given);
-  if (tap && handlers_.hub->taps().size() >= actors::kMaxTaps)
+  if (tap && run_.hub->taps().size() >= actors::kMaxTaps)
     throw Error(ErrorKind::unavailable,
                 fmt::format("{} taps are open already, and no more are served", actors::kMaxTaps));
-  auto subscription = handlers_.hub->subscribe({.kinds = kinds, .tap = tap, .wake = [this] {
-                                                  if (!news_.exchange(true)) wake();
-                                                }});
+  auto subscription = run_.hub->subscribe({.kinds = kinds, .tap = tap, .wake = [this] {
+                                             if (!news_.exchange(true)) wake();
+                                           }});
   c.feed = std::make_unique<EventFeed>(std::move(subscription), who);
   c.feed->grant(static_cast<std::uint64_t>(credit));
-  c.enqueue(to_frame({{"attached", handlers_.status()}}));
-  handlers_.hub->publish({.body = actors::MonitorAttached{.who = who}});
+  c.enqueue(to_frame({{"attached", run_.status()}}));
+  run_.hub->publish({.body = actors::MonitorAttached{.who = who}});
 }
 
 void ControlServer::feed_readers() {
@@ -335,7 +335,7 @@ void ControlServer::feed_readers() {
 
 void ControlServer::part(const ControlConnection& c) {
   if (c.feed)
-    handlers_.hub->publish(
+    run_.hub->publish(
         {.body = actors::MonitorDetached{.who = c.feed->who(), .dropped = c.feed->dropped()}});
 }
 

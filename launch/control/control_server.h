@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <functional>
 #include <list>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -12,29 +11,12 @@
 #include <utility>
 #include <vector>
 
-#include "actors/monitors/hub.h"
-#include "actors/topology/reports.h"
-#include "actors/topology/scale.h"
 #include "launch/control/control_connection.h"
+#include "launch/control/run_port.h"
 
 struct pollfd;
 
 namespace troupe::launch {
-
-/// The calls that the control socket makes into the run, from the server's thread.
-struct ControlHandlers {
-  std::function<nlohmann::json()> status;
-  std::function<void()> stop;
-  /// Orders a change of shape. `answer` is called once, from any thread, and its argument is sent
-  /// to the client that asked.
-  std::function<void(const actors::ScaleRequest& request,
-                     std::function<void(const actors::ScaleAnswer&)> answer)>
-      scale;
-  /// Orders a checkpoint; `answer` as that of a change of shape.
-  std::function<void(std::function<void(const actors::SaveAnswer&)> answer)> save;
-  /// The source of the events for attached readers; must outlive the server's thread.
-  actors::Hub* hub = nullptr;
-};
 
 /// The launcher's end of the control socket, on a thread of its own. Unauthenticated connections
 /// cost it little: they are few, each has a deadline, nothing is allocated beyond a small frame,
@@ -58,7 +40,8 @@ class ControlServer {
 
   int port() const { return port_; }
   const std::string& token() const { return token_; }
-  void serve(ControlHandlers handlers);
+  /// Answers requests by `run`, whose hub outlives the server's thread.
+  void serve(RunPort run);
   /// Sends the outcome to the clients that asked for a stop or are attached, waits until they have
   /// it or their time is over, and stops serving.
   void finish(const nlohmann::json& outcome);
@@ -93,7 +76,7 @@ class ControlServer {
   int port_ = 0;
 
   // The members down to finishing_ are used by the thread alone.
-  ControlHandlers handlers_;
+  RunPort run_;
   std::list<ControlConnection> connections_;
   EventTexts texts_;
   Clock::time_point next_feeding_;

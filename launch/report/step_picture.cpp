@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "actors/tuning/step_meter.h"
+#include "launch/control/event_json.h"
 #include "launch/host/quantities.h"
-#include "launch/monitors/received_event.h"
 #include "launch/run/json_fields.h"
 #include "schedules/analysis/simulate.h"
 #include "schedules/analysis/validate.h"
@@ -24,7 +24,7 @@ using schedules::Op;
 /// The actions that are whole and take time, in the order in which they began.
 std::vector<TimedAction> actions_of(const json& rank) {
   std::vector<TimedAction> actions;
-  for (const auto& a : received_actions(rank).actions) {
+  for (const auto& a : field_of<std::vector<actors::ActionsTraced::Action>>(rank, "actions")) {
     const auto action = schedules::parse_action(a.name);
     if (!action || !(a.end_s >= a.begin_s)) continue;
     const double most = a.end_s - a.begin_s;

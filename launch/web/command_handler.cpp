@@ -15,7 +15,7 @@ using nlohmann::json;
 
 CommandHandler::Answer CommandHandler::answer(const std::string& request, double step_s) {
   const auto trusted =
-      orders_.token.empty() ? std::nullopt : authenticated_request(request, orders_.token);
+      access_.token.empty() ? std::nullopt : authenticated_request(request, access_.token);
   if (!trusted)
     return {.status = 403,
             .body = {{"error",
@@ -33,7 +33,7 @@ json CommandHandler::serve(const std::string& name, const json& request, double 
   if (name == "greet") return {{"text", ""}};
   if (name == "preview")
     return {
-        {"text", preview_of(orders_.manifest(), parse_scale(request), orders_.machine, step_s)}};
+        {"text", preview_of(access_.manifest(), parse_scale(request), access_.machine, step_s)}};
   if (name == "scale") {
     scale(parse_scale(request));
     return {{"text", "ordered"}};
@@ -43,7 +43,7 @@ json CommandHandler::serve(const std::string& name, const json& request, double 
     return {{"text", "ordered: a checkpoint of this step"}};
   }
   if (name == "stop") {
-    orders_.stop();
+    access_.run.stop("stopped from the page");
     return {{"text", "ordered: the run ends after this step"}};
   }
   if (name == "trace") {
@@ -51,13 +51,13 @@ json CommandHandler::serve(const std::string& name, const json& request, double 
     const auto steps = count_field(request, "steps");
     if (!steps) refuse("steps is missing: how many are traced");
     return {{"text", "traced; open the file with ui.perfetto.dev"},
-            {"trace", trace_steps(hub_, orders_.status(), *steps)}};
+            {"trace", trace_steps(*access_.run.hub, access_.run.status(), *steps)}};
   }
   if (name == "tap") {
     refuse_other_fields(request, {"edge", "backward"});
     const auto edge = filled_field(request, "edge");
     if (!edge) refuse("edge is missing: which one is tapped, as \"0:1\"");
-    return {{"text", tap_edge(hub_, orders_.status(), *edge,
+    return {{"text", tap_edge(*access_.run.hub, access_.run.status(), *edge,
                               flag_field(request, "backward").value_or(false))}};
   }
   throw Error(ErrorKind::usage,
@@ -71,7 +71,7 @@ void CommandHandler::scale(const actors::ScaleRequest& request) {
   if (order.empty()) throw Error(ErrorKind::usage, "nothing to change: fill in at least one field");
   const auto tell = teller(order);
   tell("under way");
-  orders_.scale(request, [tell](const actors::ScaleAnswer& answer) {
+  access_.run.scale(request, [tell](const actors::ScaleAnswer& answer) {
     tell((answer.code == 0 ? "" : "refused: ") + answer.text);
   });
 }
@@ -79,7 +79,7 @@ void CommandHandler::scale(const actors::ScaleRequest& request) {
 void CommandHandler::save() {
   const auto tell = teller("checkpoint");
   tell("under way");
-  orders_.save([tell](const actors::SaveAnswer& answer) {
+  access_.run.save([tell](const actors::SaveAnswer& answer) {
     tell(answer.code == 0 ? fmt::format("step {} is saved", answer.step)
                           : "refused: " + answer.text);
   });

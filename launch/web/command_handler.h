@@ -5,26 +5,17 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "actors/monitors/hub.h"
-#include "actors/topology/reports.h"
-#include "actors/topology/scale.h"
+#include "launch/control/run_port.h"
 #include "launch/host/machine.h"
 #include "launch/manifest/toml/manifest.h"
 
 namespace troupe::launch {
 
-/// The calls that a page makes into its run. They may come from several threads at a time.
-struct RunOrders {
+/// A run as its page may reach it.
+struct PageAccess {
   std::string token;  ///< the control socket's; empty: nobody may order anything
-  std::function<void()> stop;
-  /// Orders a checkpoint of the step in progress; `answer` is called once, from any thread.
-  std::function<void(std::function<void(const actors::SaveAnswer&)> answer)> save;
-  /// Orders a change of shape; `answer` is called once, from any thread.
-  std::function<void(const actors::ScaleRequest& request,
-                     std::function<void(const actors::ScaleAnswer&)> answer)>
-      scale;
-  std::function<Manifest()> manifest;      ///< resolved for the current shape
-  std::function<nlohmann::json()> status;  ///< as `troupe status --json` prints it
+  RunPort run;
+  std::function<Manifest()> manifest;  ///< resolved for the current shape; from any thread
   Machine machine = {};
 };
 
@@ -33,8 +24,7 @@ class CommandHandler {
  public:
   static constexpr std::size_t kMostBytes = 64 * 1024;
 
-  /// The hub must outlive the desk.
-  CommandHandler(RunOrders orders, actors::Hub& hub) : orders_(std::move(orders)), hub_(hub) {}
+  explicit CommandHandler(PageAccess access) : access_(std::move(access)) {}
 
   struct Answer {
     int status = 200;  ///< of HTTP
@@ -61,9 +51,8 @@ class CommandHandler {
     };
   }
 
-  const RunOrders orders_;
-  actors::Hub& hub_;
-  // Shared with answers, which may come when the desk is gone.
+  const PageAccess access_;
+  // Shared with answers, which may come when the handler is gone.
   struct News {
     std::mutex mutex;
     std::string text;
@@ -79,7 +68,7 @@ class CommandHandler {
 /// change would be refused.
 std::string preview_of(const Manifest& now, const actors::ScaleRequest& request,
                        const Machine& machine, double step_s);
-/// The next steps, as `troupe trace` writes them; `status` is RunOrders::status. Throws
+/// The next steps, as `troupe trace` writes them; `status` is RunPort::status. Throws
 /// Error{usage} for a number of steps that is not 1 to 20, Error{unavailable} if none was complete
 /// in time.
 nlohmann::json trace_steps(actors::Hub& hub, const nlohmann::json& status, std::int64_t steps);

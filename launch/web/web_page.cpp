@@ -103,12 +103,12 @@ struct WebPage::Parts : public CivetHandler {
   std::optional<SubscriberThread> thread;
 
   Parts(Hub& hub, const HttpAddress& where, const WatchedRun& run,
-        const std::vector<std::string>& names, RunOrders allowed)
+        const std::vector<std::string>& names, PageAccess access)
       : address(where),
         hosts(names, where),
         watch(run),
         replies(watch, Advisor(run.spec)),
-        orders(std::move(allowed), hub),
+        orders(std::move(access)),
         tracer(hub, watch),
         page(page_of(run)) {}
 
@@ -164,8 +164,8 @@ struct WebPage::Parts : public CivetHandler {
 };
 
 WebPage::WebPage(Hub& hub, const HttpAddress& address, const WatchedRun& run,
-                 const std::vector<std::string>& hosts, RunOrders orders)
-    : parts_(std::make_unique<Parts>(hub, address, run, hosts, std::move(orders))) {
+                 const std::vector<std::string>& hosts, PageAccess access)
+    : parts_(std::make_unique<Parts>(hub, address, run, hosts, std::move(access))) {
   try {
     parts_->server.emplace(std::vector<std::string>{
         "listening_ports", address.text(), "num_threads", std::to_string(kThreads),

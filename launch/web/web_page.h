@@ -19,7 +19,7 @@ class WebPage {
   /// `hosts` is the value of monitor.hosts. Throws Error{manifest} naming the address if it cannot
   /// be bound. The hub must outlive the page.
   WebPage(actors::Hub& hub, const HttpAddress& address, const WatchedRun& run,
-          const std::vector<std::string>& hosts = {}, RunOrders orders = {});
+          const std::vector<std::string>& hosts = {}, PageAccess access = {});
   ~WebPage();
   /// Shows that the run has ended, and waits until every reader has seen it, for two seconds at
   /// most.

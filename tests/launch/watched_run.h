@@ -1,6 +1,5 @@
 #pragma once
 
-#include <boost/test/unit_test.hpp>
 #include <string>
 #include <utility>
 
@@ -35,10 +34,7 @@ inline RunWatch watched(std::int64_t max_steps = 100) {
 
 inline std::string part_of(const RunNow& run, const std::string& id,
                            const launch::View& view = {}) {
-  for (const launch::Part& part : parts_of(run, view))
-    if (part.id == id) return part.markup;
-  BOOST_REQUIRE_MESSAGE(false, "no part " << id);
-  return "";
+  return parts_of(run, view).at(id);
 }
 
 inline bool has(const std::string& text, const std::string& part) {

@@ -140,11 +140,7 @@ class Simulation : SimMessages {
           worker && worker->node == node && by_signal && !dead->quiet)
         worker->spoilt = true;
     workers_.erase(incarnation);
-    answer(WorkerExited{.incarnation = incarnation,
-                        .clean = !by_signal,
-                        .by_signal = by_signal,
-                        .cause = "signal 9",
-                        .now_s = now()});
+    answer(WorkerExited{.incarnation = incarnation, .cause = "signal 9", .now_s = now()});
   }
   void order() {
     const std::uint64_t number = ++ordered_;
@@ -201,14 +197,14 @@ class Simulation : SimMessages {
     for (const auto& [incarnation, worker] : workers_)
       if (worker.known)
         tell(incarnation, [this, effect](SimWorker& w) {
-          const MemberHalted halted = w.halt(effect);
-          if (!fails(w, effect.configuration)) answer(halted);
+          const Halted halted = w.halt(effect.halt);
+          if (!fails(w, effect.halt.configuration)) answer(halted);
         });
   }
   void perform(const OrderWarmUp& effect) {
     for (std::size_t rank = 0; rank < effect.assignment.size(); ++rank)
       tell(effect.assignment[rank], [this, order = effect.order, rank](SimWorker& worker) {
-        answer(MemberWarm{
+        answer(Warm{
             .order = order, .incarnation = worker.incarnation, .rank = static_cast<int>(rank)});
       });
   }
@@ -327,7 +323,7 @@ class Simulation : SimMessages {
     answer(Published{.step = effect.step, .error = fails ? "I/O error" : ""});
   }
   void perform(const AbandonCheckpoint&) {}
-  void perform(const OrderEvaluate& effect) {
+  void perform(const Evaluate& effect) {
     const auto running = std::make_shared<const Configuration>(protocol_.configuration());
     const auto parts = std::make_shared<std::map<int, int>>();  // done, by replica
     for (int rank = 0; rank < running->num_ranks(); ++rank)
@@ -363,7 +359,7 @@ class Simulation : SimMessages {
     }
   }
   void perform(const StartTimer& effect) { timer_ = effect.timer; }
-  void perform(const OrderFinish&) {
+  void perform(const Finish&) {
     for (const auto& [incarnation, worker] : workers_)
       tell(incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
   }

@@ -56,11 +56,19 @@ actors::Outcome ClusterRun::run_cluster() {
                                       .memory_bytes = with_.machine.memory_bytes,
                                       .claim = with_.directory.claim()},
                                      *this);
+  RunPort run = port();
+  const PageAccess page{.token = with_.control.token(),
+                        .run = run,
+                        .manifest = [path = with_.directory.path() /
+                                            kManifestFile] { return Manifest::read(path, {}); },
+                        .machine = with_.machine};
   sinks_.emplace(
-      with_.manifest, with_.peak, cluster_->hub(), page_orders(),
+      with_.manifest, with_.peak, cluster_->hub(), page,
       [this](const std::string& text) { with_.log.on_event(text); }, with_.directory.claim());
   with_.console.show(endpoint_lines(sinks_->endpoints()));
-  serve();
+  serve_signals();
+  run.status = [this] { return status(); };  // which tells of the sinks too, that stand now
+  with_.control.serve(std::move(run));
   return cluster_->run();
 }
 
@@ -83,19 +91,16 @@ void ClusterRun::stop(const std::string& reason) {
   cluster_->stop(reason);
 }
 
-RunOrders ClusterRun::page_orders() {
-  return {.token = with_.control.token(),
-          .stop = [this] { stop("stopped from the page"); },
-          .save = [this](auto answer) { cluster_->save(std::move(answer)); },
+RunPort ClusterRun::port() {
+  return {.status = [this] { return to_json(cluster_->status(), with_.spec.name); },
+          .stop = [this](const std::string& reason) { stop(reason); },
           .scale = [this](const actors::ScaleRequest& request,
                           auto answer) { cluster_->scale(request, std::move(answer)); },
-          .manifest = [path = with_.directory.path() /
-                              kManifestFile] { return Manifest::read(path, {}); },
-          .status = [this] { return to_json(cluster_->status(), with_.spec.name); },
-          .machine = with_.machine};
+          .save = [this](auto answer) { cluster_->save(std::move(answer)); },
+          .hub = &cluster_->hub()};
 }
 
-void ClusterRun::serve() {
+void ClusterRun::serve_signals() {
   with_.signals.orders({.save = [this](const std::string& signal) { save_at(signal); },
                         .stop = [this](const std::string& reason) { stop(reason); },
                         .stop_now =
@@ -103,13 +108,6 @@ void ClusterRun::serve() {
                               stopped_ = true;
                               cluster_->stop_now(reason);
                             }});
-  with_.control.serve(
-      {.status = [this] { return status(); },
-       .stop = [this] { stop("stopped by troupe stop"); },
-       .scale = [this](const actors::ScaleRequest& request,
-                       auto answer) { cluster_->scale(request, std::move(answer)); },
-       .save = [this](auto answer) { cluster_->save(std::move(answer)); },
-       .hub = &cluster_->hub()});
 }
 
 TROUPE_JSON_FIELDS(RunLog::Pace, x.loss, x.tokens_per_s, keyed("time_left_s", x.left_s), x.mfu,

@@ -51,9 +51,9 @@ class ClusterRun : actors::RunObserver {
  private:
   actors::Outcome run_cluster();
   void stop(const std::string& reason);
-  /// What the page may order.
-  RunOrders page_orders();
-  void serve();
+  /// What the control socket and the page may ask and order.
+  RunPort port();
+  void serve_signals();
   nlohmann::json status();
   void save_at(const std::string& signal);
   bool stands();

@@ -37,7 +37,7 @@ json manifest_json(const Manifest& manifest) {
   text << toml::json_formatter(toml::parse(manifest.to_toml(Manifest::Keys::all)));
   json out = json::parse(text.str());
   // In TOML a group leaves out what it has by default.
-  std::ranges::transform(manifest->groups, out["optimizer"]["group"].begin(), group_json);
+  std::ranges::transform(manifest->model.groups, out["optimizer"]["group"].begin(), group_json);
   return out;
 }
 

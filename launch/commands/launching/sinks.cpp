@@ -30,7 +30,7 @@ std::vector<KeyedAddress> monitor_addresses(const Manifest& manifest) {
   return addresses;
 }
 
-Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, RunOrders orders,
+Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, PageAccess access,
              const std::function<void(const std::string&)>& print_error, const stages::Claim& claim)
     : events_(hub, std::filesystem::path(manifest->dir) / kEventsFile, print_error, claim),
       steps_(hub, std::filesystem::path(manifest->dir) / kMeasuredStepFile, claim),
@@ -42,7 +42,7 @@ Sinks::Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, R
     prometheus_.emplace(hub, parse_http_address(address), peak);
   if (const std::string& address = manifest->monitor.web; !address.empty())
     web_.emplace(hub, parse_http_address(address), watched_run(manifest, peak),
-                 manifest->monitor.hosts, std::move(orders));
+                 manifest->monitor.hosts, std::move(access));
 }
 
 void Sinks::finish(const actors::Outcome& outcome) {

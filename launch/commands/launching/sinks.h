@@ -28,9 +28,9 @@ class Sinks {
   /// write. Throws Error{manifest} naming an address that cannot be bound. The hub must outlive the
   /// sinks.
   /// `peak` is for the model FLOP utilization.
-  /// `orders` is what the page can order of the run. Once the claim to the run's directory has
+  /// `access` is what the page may use of the run. Once the claim to the run's directory has
   /// fallen, nothing is written there.
-  Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, RunOrders orders,
+  Sinks(const Manifest& manifest, const PeakRate& peak, actors::Hub& hub, PageAccess access,
         const std::function<void(const std::string&)>& print_error, const stages::Claim& claim);
 
   /// The run has ended: shows it to those who look at the page, and waits for them for a moment.

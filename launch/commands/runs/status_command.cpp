@@ -22,7 +22,7 @@ using nlohmann::json;
 /// ended.
 json ended_status(const std::filesystem::path& run, const Ending& ending) {
   json status = to_json(actors::RunStatus{.state = "ended", .step = ending.outcome.step},
-                        Manifest::read(run / kManifestFile, {}).text("run.name"));
+                        Manifest::read(run / kManifestFile, {})->name);
   status.update(to_json(ending));
   return status;
 }

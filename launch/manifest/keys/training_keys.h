@@ -5,7 +5,6 @@
 
 #include "launch/manifest/keys/key.h"
 #include "stages/corpus/text/documents.h"
-#include "stages/corpus/text/loss_on.h"
 
 // The keys of [data], [batch] and [optimizer], and of their lists of tables. Only keys.cpp includes
 // this.

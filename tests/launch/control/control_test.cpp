@@ -42,7 +42,7 @@ class Served {
                         return launch::to_json(actors::RunStatus{.state = "running", .step = 7},
                                                run);
                       },
-                  .stop = [this] { ++stops; },
+                  .stop = [this](const std::string&) { ++stops; },
                   .hub = &hub});
   }
   ControlAddress address() const {

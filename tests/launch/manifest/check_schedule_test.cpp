@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(every_training_schedule_can_be_asked_for) {
     if (generator.purpose != schedules::Purpose::training) continue;
     const auto m = checked(kSmallManifest, {"schedule.kind=" + std::string(generator.name),
                                             "mesh.pp=2", "batch.micro=1"});
-    BOOST_TEST(m.integer("schedule.chunks") == generator.chunks);
+    BOOST_TEST(m->schedule.chunks == generator.chunks);
     const auto spec = launch::to_run_spec(m);
     const auto plan = actors::make_plan(spec);
     BOOST_TEST(!schedules::validate(plan, schedules::Purpose::training).has_value());
@@ -70,8 +70,8 @@ BOOST_AUTO_TEST_CASE(a_plan_of_ones_own_is_checked_against_the_mesh) {
   };
   const std::string good = "0F0,0F1,,0B0,0B1\n1F0,1B0,1F1,1B1";
   const auto m = checked(kSmallManifest, with(good));
-  BOOST_TEST(m.text("schedule.csv") == good + "\n");
-  BOOST_TEST(m.integer("schedule.chunks") == 1);
+  BOOST_TEST(m->schedule.csv == good + "\n");
+  BOOST_TEST(m->schedule.chunks == 1);
   // The resolved text holds the plan itself, so that no file is read again.
   std::filesystem::remove(dir / "plan.csv");
   const auto spec = launch::parse_resolved(m.to_toml());
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(a_plan_may_give_one_stage_more_chunks_than_another) {
 
 BOOST_AUTO_TEST_CASE(a_run_may_choose_its_schedule) {
   const auto m = checked(kSmallManifest, {"schedule.kind=auto", "mesh.pp=2", "batch.micro=1"});
-  BOOST_TEST(m.integer("schedule.chunks") == 1);
+  BOOST_TEST(m->schedule.chunks == 1);
   BOOST_TEST(
       !schedules::validate(actors::make_plan(launch::to_run_spec(m)), schedules::Purpose::training)
            .has_value());

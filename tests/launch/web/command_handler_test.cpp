@@ -35,16 +35,16 @@ struct FakeRun {
   std::function<void(const actors::SaveAnswer&)> saved;
   actors::Hub hub;
   CommandHandler desk{{.token = kToken,
-                       .stop = [this] { ++stops; },
-                       .save = [this](auto told) { saved = std::move(told); },
-                       .scale =
-                           [this](const actors::ScaleRequest& request, auto told) {
-                             changes.push_back(to_string(request));
-                             answer = std::move(told);
-                           },
-                       .manifest = [] { return checked(kSmallManifest); },
-                       .status = [] { return two_stages(); }},
-                      hub};
+                       .run = {.status = [] { return two_stages(); },
+                               .stop = [this](const std::string&) { ++stops; },
+                               .scale =
+                                   [this](const actors::ScaleRequest& request, auto told) {
+                                     changes.push_back(to_string(request));
+                                     answer = std::move(told);
+                                   },
+                               .save = [this](auto told) { saved = std::move(told); },
+                               .hub = &hub},
+                       .manifest = [] { return checked(kSmallManifest); }}};
 
   CommandHandler::Answer ask(json request, const std::string& token = kToken) {
     request["token"] = token;
@@ -65,7 +65,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_done_without_the_token) {
   for (const char* body : {"", "{}", "[]", "stop", R"({"token":"secret"})",
                            R"({"token":"secret","request":7})", R"({"token":["secret"]})"})
     BOOST_TEST(run.desk.answer(body, 0).status == 403, body);
-  CommandHandler closed({.token = "", .stop = [&] { ++run.stops; }}, run.hub);
+  CommandHandler closed(
+      {.token = "", .run = {.stop = [&](const std::string&) { ++run.stops; }, .hub = &run.hub}});
   BOOST_TEST(closed.answer(R"({"token":"","request":"stop"})", 0).status == 403);
   BOOST_TEST(run.stops == 0);
   BOOST_TEST(run.ask({{"request", "greet"}}).status == 200);

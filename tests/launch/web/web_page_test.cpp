@@ -101,7 +101,9 @@ BOOST_AUTO_TEST_CASE(readers_that_take_nothing_hold_up_no_other) {
 BOOST_AUTO_TEST_CASE(orders_are_taken_of_those_who_have_the_token) {
   Hub hub;
   int stops = 0;
-  const WebPage page(hub, kAnywhere, kRun, {}, {.token = "secret", .stop = [&] { ++stops; }});
+  const WebPage page(
+      hub, kAnywhere, kRun, {},
+      {.token = "secret", .run = {.stop = [&](const std::string&) { ++stops; }, .hub = &hub}});
   const auto order = [&](const std::string& body, const std::string& host = "") {
     return http_post(page.url() + "order", body, host);
   };

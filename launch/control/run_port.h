@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "actors/monitors/hub.h"
+#include "actors/topology/reports.h"
+#include "actors/topology/scale.h"
+
+namespace troupe::launch {
+
+/// What may be asked and ordered of a run while it lives: by the control socket and by the page.
+/// The calls may come from several threads at a time.
+struct RunPort {
+  std::function<nlohmann::json()> status;  ///< of its cluster, at least, as to_json() gives it
+  /// Ends the run after the step in progress; `reason` tells people who ordered it.
+  std::function<void(const std::string& reason)> stop;
+  /// Orders a change of shape. `answer` is called once, from any thread.
+  std::function<void(const actors::ScaleRequest& request,
+                     std::function<void(const actors::ScaleAnswer&)> answer)>
+      scale;
+  /// Orders a checkpoint of the step in progress. `answer` is called once, from any thread.
+  std::function<void(std::function<void(const actors::SaveAnswer&)> answer)> save;
+  /// The source of the run's events; outlives those who use the port. Null: it publishes none.
+  actors::Hub* hub = nullptr;
+};
+
+}  // namespace troupe::launch
