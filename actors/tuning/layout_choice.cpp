@@ -21,9 +21,10 @@ class Search {
       : step_(step), current_(current), fits_(fits), best_(layers_of(current.layout)) {
     for (const auto& row : step.plan().actions) actions_ += row.size();
     best_s_ = seconds(best_);
-    climb(best_, best_s_);
-    std::vector<int> equal = equal_work();
-    climb(equal, seconds(equal));
+    for (const std::vector<int>& begin : {best_, equal_work()}) climb(begin, seconds(begin));
+    // Where no move of one layer helps, one of two may.
+    for_each_move(std::vector(best_),
+                  [this](const std::vector<int>& moved) { climb(moved, seconds(moved)); });
   }
 
   Layout best() const { return layout_of(best_, step_.plan().rank_of_chunk); }
@@ -70,24 +71,31 @@ class Search {
     return of(Op::F) + std::max(of(Op::B), of(Op::I) + of(Op::W));
   }
 
+  /// Calls `visit` with each split that moves one layer to another chunk, while there is time.
+  template <typename Visit>
+  void for_each_move(const std::vector<int>& layers, Visit visit) const {
+    for (std::size_t from = 0; from < layers.size(); ++from)
+      for (std::size_t to = 0; to < layers.size(); ++to) {
+        if (from == to || layers[from] <= 1 || simulated_ > kMaxActions) continue;
+        std::vector<int> moved = layers;
+        --moved[from];
+        ++moved[to];
+        visit(moved);
+      }
+  }
+
   /// Repeatedly makes the move of one layer that shortens the step most, until no move does.
   void climb(std::vector<int> layers, double s) {
     while (true) {
       keep(layers, s);
       std::vector<int> next;
       double next_s = s;
-      for (std::size_t from = 0; from < layers.size(); ++from)
-        for (std::size_t to = 0; to < layers.size(); ++to) {
-          if (from == to || layers[from] <= 1) continue;
-          if (simulated_ > kMaxActions) return;
-          std::vector<int> moved = layers;
-          --moved[from];
-          ++moved[to];
-          const double moved_s = seconds(moved);
-          if (moved_s >= (1 - kEqual) * next_s) continue;
-          next = std::move(moved);
-          next_s = moved_s;
-        }
+      for_each_move(layers, [&](const std::vector<int>& moved) {
+        const double moved_s = seconds(moved);
+        if (moved_s >= (1 - kEqual) * next_s) return;
+        next = moved;
+        next_s = moved_s;
+      });
       if (next.empty()) return;
       layers = std::move(next);
       s = next_s;

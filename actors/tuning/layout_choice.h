@@ -17,7 +17,8 @@ struct LayoutChoice {
 /// Searches the split of the layers over the chunks of the current schedule that fits memory and
 /// that the simulator finds fastest with the measured times. The search starts from the current
 /// split and from a split with equal work, and moves one layer at a time as long as that makes the
-/// step shorter. The time of a step outside its actions counts as constant.
+/// step shorter; then it starts from each split beside the best one. The time of a step outside its
+/// actions counts as constant.
 LayoutChoice choose_layout(const RunSpec& spec, const ClusterShape& current,
                            const Measured& measured,
                            const std::function<bool(const ClusterShape&)>& fits);
