@@ -207,17 +207,19 @@ void check_step(stages::ModelKind kind, const stages::Recompute& recompute) {
   const auto stage = make_transformer_stage(spec, device);
   const auto memory = device.allocate(1 << 16, tensor::MemoryKind::host);
   const tensor::Tensor edge = memory.view(stage->edge_dtype(), stage->edge_shape());
+  const auto loss_memory = device.allocate(sizeof(double), tensor::MemoryKind::host);
+  const tensor::Tensor loss = loss_memory.view(tensor::DType::f64, {1});
   const std::vector<std::int32_t> tokens(14, 1);
   std::vector<double> norms(stage->parameters().size());
   const std::size_t device_bytes = device.allocated();
   const long before = allocations;
   stage->begin_step();
   run_forward(*stage, {.chunk = 0, .slot = 0, .output = edge, .ids = tokens});
-  run_forward(*stage, {.chunk = 1, .slot = 1, .input = edge, .targets = tokens});
+  run_forward(*stage, {.chunk = 1, .slot = 1, .input = edge, .targets = tokens, .loss = loss});
   run_backward(*stage, {.chunk = 1, .slot = 1, .input_gradient = edge});
   run_backward(*stage, {.chunk = 0, .slot = 0, .output_gradient = edge});
   run_forward(*stage, {.chunk = 0, .slot = 2, .output = edge, .ids = tokens});
-  run_forward(*stage, {.chunk = 1, .slot = 0, .input = edge, .targets = tokens});
+  run_forward(*stage, {.chunk = 1, .slot = 0, .input = edge, .targets = tokens, .loss = loss});
   const auto input = stages::Pass::input_gradient, weight = stages::Pass::weight_gradient;
   run_backward(*stage, {.pass = input, .chunk = 1, .slot = 0, .input_gradient = edge});
   run_backward(*stage,

@@ -9,8 +9,8 @@
 
 namespace troupe::test {
 
-/// A device whose ops do nothing but write over their scratch memory, and which counts the bytes it
-/// hands out: what a test measures with it is the caller's own work and memory.
+/// A device whose ops do nothing but copy and write over their scratch memory, and which counts the
+/// bytes it hands out: what a test measures with it is the caller's own work and memory.
 class NullDevice final : public tensor::Device {
  public:
   /// Bytes of all allocate() calls so far.
@@ -125,7 +125,10 @@ class NullDevice final : public tensor::Device {
 
   struct NullOps final : tensor::Ops {
     void run_fill_zero(Stream&, const Tensor&) override {}
-    void run_copy(Stream&, const Tensor&, const Tensor&) override {}
+    /// Ids and targets are checked where they were copied to.
+    void run_copy(Stream&, const Tensor& src, const Tensor& dst) override {
+      if (src.dtype == dst.dtype) std::memcpy(dst.data, src.data, src.num_bytes());
+    }
     void run_accumulate(Stream&, const Tensor&, const Tensor&) override {}
     void run_copy_columns(Stream&, const Tensor&, std::int64_t, const Tensor&, std::int64_t,
                           std::int64_t) override {}
