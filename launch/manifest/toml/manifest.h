@@ -39,6 +39,7 @@ class Manifest {
   /// The key that sets this member.
   template <typename T>
   const Key& key_of(const T& member) const {
+    static_assert(!std::is_array_v<T> && !std::is_pointer_v<T>, "not a name: the member itself");
     return key_at(&member);
   }
   const Key& key_of(const Key& key) const { return key; }
