@@ -35,7 +35,7 @@ foreach(name completions generator initialize model_gradient layer_dropout packe
              checkpoint_dirs checkpoint_memory checkpoint_shards data_parallel hf_copies twins weight_comparison)
   troupe_async_test(stages.${name}_test "unit;cuda" 600)
 endforeach()
-foreach(name ucx_group ucx_exchanges ucx_reductions)
+foreach(name ucx_group ucx_group_contract)
   troupe_async_test(transport.${name}_test "unit;cuda;thread" 300)
 endforeach()
 # Not allocation, because this device allocates for every op.

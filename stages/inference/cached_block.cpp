@@ -1,6 +1,5 @@
 #include "stages/inference/cached_block.h"
 
-#include "tensor/parallel/division.h"
 namespace troupe::stages {
 
 using tensor::Tensor;
@@ -26,8 +25,6 @@ CachedActivations CachedActivations::rows(std::int64_t count) const {
 
 CachedBlock::CachedBlock(const InferenceLayers& spec, tensor::Device& device)
     : shape_(spec.layer),
-      shard_(spec.layer.parallel.shard),
-      shards_(spec.shards),
       traits_(traits_of(spec.layer.model.kind)),
       ops_(device.ops()),
       attention_(device.make_cached_attention({.rows = shape_.T,
@@ -76,11 +73,10 @@ void CachedBlock::run(tensor::Stream& stream, Branch branch, const BlockWeights&
   const auto& [master, packed] = weights[branch];
   const CachedSublayer& own = memory.sublayers[branch];
   norm.forward(stream, master.norm, x, memory.norm, memory.statistics);
-  in->product(stream, memory.norm, packed.in, master.in.bias, own.inner);
+  in->forward(stream, memory.norm, memory.norm, packed.in, master.in.bias, own.inner);
   core(own);
-  out->product(stream, own.hidden, packed.out, y, shards_ ? Tensor{} : x);
-  if (shards_) shards_->add(shard_, y);
-  out->add_bias_and_residual(stream, master.out.bias, shards_ ? x : Tensor{}, y);
+  out->forward(stream, packed.out,
+               {.x = own.hidden, .y_partial = y, .y = y, .bias = master.out.bias, .residual = x});
 }
 
 }  // namespace troupe::stages

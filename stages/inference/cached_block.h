@@ -3,20 +3,17 @@
 #include <memory>
 
 #include "stages/decoder/layers/sublayer_products.h"
-#include "stages/inference/shard_threads.h"
 #include "tensor/device/attention.h"
 
 namespace troupe::stages {
 
 /// What an inference stage is made for: layers as LayerSpec says, for passes of `layer.seq_len`
-/// rows or of the fewer `few_rows`, over caches of so many sequences of `capacity` tokens. `shards`
-/// adds what several shards compute; null if there is one.
+/// rows or of the fewer `few_rows`, over caches of so many sequences of `capacity` tokens.
 struct InferenceLayers {
   LayerSpec layer;
   std::int64_t few_rows = 0;
   std::int64_t sequences = 0;
   std::int64_t capacity = 0;
-  ShardThreads* shards = nullptr;
 };
 
 /// What the products of the passes of inference have alike: all but their sizes.
@@ -65,8 +62,6 @@ class CachedBlock {
            const Core& core) const;
 
   LayerShape shape_;
-  int shard_;
-  ShardThreads* shards_;
   const KindTraits& traits_;
   tensor::Ops& ops_;
   std::unique_ptr<tensor::CachedAttention> attention_;

@@ -41,7 +41,7 @@ std::string check_generator(const GeneratorSpec& spec) {
 /// One shard of every stage, on a stream of its own.
 struct Generator::Shard {
   Shard(const GeneratorSpec& of, int number, std::unique_ptr<tensor::Device> on,
-        ShardThreads* threads);
+        const tensor::TensorParallelGroups& groups);
 
   /// The pass of the rows through all stages. What comes of the prompts that end is kept.
   void pass(const TokenRows& rows, std::span<const PromptEnd> ends) const;
@@ -65,7 +65,7 @@ struct Generator::Shard {
 };
 
 Generator::Shard::Shard(const GeneratorSpec& of, int number, std::unique_ptr<tensor::Device> on,
-                        ShardThreads* threads)
+                        const tensor::TensorParallelGroups& groups)
     : spec(of), device(std::move(on)), stream(device->make_stream()) {
   const Sharding sharding{.size = of.tp, .shard = number};
   for (int stage = 0; stage < of.pp; ++stage)
@@ -75,7 +75,7 @@ Generator::Shard::Shard(const GeneratorSpec& of, int number, std::unique_ptr<ten
                                                                     .prompt_rows = of.prompt_rows,
                                                                     .sequences = of.sequences,
                                                                     .capacity = of.capacity},
-                                                      *device, threads));
+                                                      *device, groups));
   const std::int64_t rows = std::max(of.prompt_rows, of.sequences), channels = of.model.hidden_size;
   const std::int64_t vocabulary = vocab_rows(of.model.vocab_size, of.tp);
   classes = tensor::vocab_range(vocabulary * of.tp, of.tp, number);
@@ -109,8 +109,8 @@ Generator::Generator(const GeneratorSpec& spec, const MakeDevice& make_device)
   for (int shard = 0; shard < spec.tp; ++shard) {
     auto device = make_device();
     TROUPE_ASSERT(spec.tp == 1 || device->host_reads_memory());
-    shards_.push_back(std::make_unique<Shard>(spec_, shard, std::move(device),
-                                              spec.tp > 1 ? &threads_ : nullptr));
+    shards_.push_back(
+        std::make_unique<Shard>(spec_, shard, std::move(device), threads_.groups(shard)));
   }
   tensor::Device& device = *shards_.front()->device;
   rows_ =

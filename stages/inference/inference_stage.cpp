@@ -12,15 +12,16 @@ using tensor::Tensor;
 
 namespace {
 
-InferenceLayers layers_of(const InferenceSpec& spec, ShardThreads* shards) {
+InferenceLayers layers_of(const InferenceSpec& spec, const tensor::TensorParallelGroups& groups) {
   return {.layer = {.model = spec.model,
                     .micro = 1,
                     .seq_len = std::max(spec.prompt_rows, spec.sequences),
-                    .parallel = {.size = spec.sharding.size, .shard = spec.sharding.shard}},
+                    .parallel = {.size = spec.sharding.size,
+                                 .shard = spec.sharding.shard,
+                                 .groups = &groups}},
           .few_rows = std::min(spec.prompt_rows, spec.sequences),
           .sequences = spec.sequences,
-          .capacity = spec.capacity,
-          .shards = shards};
+          .capacity = spec.capacity};
 }
 
 StageSpec stage_of(const InferenceSpec& spec) {
@@ -31,10 +32,10 @@ StageSpec stage_of(const InferenceSpec& spec) {
 }  // namespace
 
 InferenceStage::InferenceStage(const InferenceSpec& spec, tensor::Device& device,
-                               ShardThreads* shards)
+                               const tensor::TensorParallelGroups& groups)
     : spec_(spec),
       ops_(device.ops()),
-      layers_(layers_of(spec, shards)),
+      layers_(layers_of(spec, groups)),
       parameters_(stage_of(spec), device),
       block_(layers_, device) {
   const LayerShape shape(layers_.layer);
@@ -139,8 +140,7 @@ RowTensors InferenceStage::bring(tensor::Stream& stream, const TokenRows& rows) 
 }
 
 void InferenceStage::embed(tensor::Stream& stream, const RowTensors& rows, const Tensor& x) const {
-  embedding_->lookup(stream, rows.ids, embedding_weights_.table, x);
-  if (layers_.shards) layers_.shards->add(spec_.sharding.shard, x);
+  embedding_->forward(stream, rows.ids, embedding_weights_.table, x, x);
   if (embedding_weights_.positions)
     ops_.add_rows(stream, embedding_weights_.positions, rows.positions, x);
 }

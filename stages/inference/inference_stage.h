@@ -26,8 +26,9 @@ struct InferenceSpec {
 /// they are given, always the same; nothing is allocated after construction.
 class InferenceStage {
  public:
-  /// `shards` adds what several shards compute, null for one. It and the device outlive the stage.
-  InferenceStage(const InferenceSpec& spec, tensor::Device& device, ShardThreads* shards);
+  /// `groups`, of the shards of `sharding`, and the device outlive the stage.
+  InferenceStage(const InferenceSpec& spec, tensor::Device& device,
+                 const tensor::TensorParallelGroups& groups);
 
   /// In canonical order; zero until they are written.
   std::span<const Parameter> parameters() const { return parameters_.all(); }

@@ -57,6 +57,18 @@ struct CollectiveCall {
   std::span<const std::int64_t> send_counts, receive_counts;
 };
 
+// What groups among hosts do alike.
+
+/// Elements of the members before this one.
+std::int64_t elements_before(std::span<const std::int64_t> counts, std::size_t member);
+/// The call of a member with its input, also if it is in place, and with its counts, also if it is
+/// even: `counts` has room for a number of each member, and holds them then. Asserts that what the
+/// member gives and takes fits the counts.
+CollectiveCall completed(const CollectiveCall& call, int member, std::span<std::int64_t> counts);
+/// Copies `count` elements from one place in host memory to another, which may be the same.
+void copy_elements(const Tensor& from, std::int64_t from_begin, const Tensor& to,
+                   std::int64_t to_begin, std::int64_t count);
+
 /// Members 0..size()-1 that compute together. All members call the same collectives in the same
 /// order, from one thread each. A collective reads and writes its tensors after the ops that
 /// `stream` was given before the call; they stay valid until it is done, and no other collective

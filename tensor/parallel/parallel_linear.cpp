@@ -132,9 +132,10 @@ void RowParallelLinear::bias_gradient(Stream& stream, const Tensor& dy, const Te
 }
 
 void RowParallelLinear::forward(Stream& stream, const void* packed, const RowForward& tensors) {
-  product(stream, tensors.x, packed, tensors.y_partial);
+  const bool fuses = parallel_.size == 1;
+  product(stream, tensors.x, packed, tensors.y_partial, fuses ? tensors.residual : Tensor{});
   wait(reduce_output(stream, tensors.y_partial, tensors.y), stream);
-  add_bias_and_residual(stream, tensors.bias, tensors.residual, tensors.y);
+  add_bias_and_residual(stream, tensors.bias, fuses ? Tensor{} : tensors.residual, tensors.y);
 }
 
 void RowParallelLinear::backward(Stream& stream, const void* packed, const RowBackward& tensors) {

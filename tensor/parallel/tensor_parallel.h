@@ -6,9 +6,9 @@
 
 namespace troupe::tensor {
 
-/// The groups of one stage's shards; null if there is one shard. The nodes of a forward and of a
-/// backward may alternate in any way, so that each has a group of its own, in which all members
-/// call the same collectives in the same order.
+/// The groups of one stage's shards; they may be null if there is one shard. The nodes of a forward
+/// and of a backward may alternate in any way, so that each has a group of its own, in which all
+/// members call the same collectives in the same order.
 struct TensorParallelGroups {
   ProcessGroup* forward = nullptr;
   ProcessGroup* backward = nullptr;

@@ -12,13 +12,14 @@ SUITE = re.compile(r"^BOOST_AUTO_TEST_SUITE\((\w+)\)$", re.MULTILINE)
 # What may stand outside.
 OUTSIDE = re.compile(r"\s*(//.*|#include .*|#if.*|#endif.*|namespace troupe[\w:]* \{|\}  // namespace troupe[\w:]*)?")
 END = "BOOST_AUTO_TEST_SUITE_END()"
-# The tests of the contract of channels, which headers define for the types that these name, have programs of their own.
-CONTRACT = '#include "tests/contract/channel_contract.h"'
+# The tests of the contracts of channels and groups, which headers define for the types that a file names, have programs
+# of their own.
+CONTRACT = re.compile(r'^#include "tests/contract/(channel|group)_contract.h"$', re.MULTILINE)
 
 
 def faults_of_file(path):
     text = (ROOT / path).read_text()
-    if CONTRACT in text:
+    if CONTRACT.search(text):
         return
     suite = SUITE.search(text)
     if not suite or suite[1] != path.stem or END not in text:

@@ -1,5 +1,3 @@
-#include <numeric>
-
 #include "tensor/errors/error.h"
 #include "transport/collectives/collective.h"
 #include "transport/collectives/ucx_group.h"
@@ -9,9 +7,7 @@ namespace {
 
 /// The elements of one member where the members' elements lie in member order.
 Piece block(std::span<const std::int64_t> counts, std::size_t member) {
-  const auto begin = std::accumulate(
-      counts.begin(), counts.begin() + static_cast<std::ptrdiff_t>(member), std::int64_t{0});
-  return {.begin = static_cast<std::size_t>(begin),
+  return {.begin = static_cast<std::size_t>(tensor::elements_before(counts, member)),
           .size = static_cast<std::size_t>(counts[member])};
 }
 

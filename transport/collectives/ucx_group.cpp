@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
-#include <numeric>
 #include <utility>
 
 #include "tensor/errors/error.h"
@@ -14,25 +12,10 @@ namespace troupe::transport {
 namespace {
 
 using tensor::Stream;
-using tensor::Tensor;
 using tensor::Work;
 
 double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::int64_t sum(std::span<const std::int64_t> counts) {
-  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
-}
-
-/// Copies `count` elements from one place to another, which may be the same.
-void copy_elements(const Tensor& from, std::int64_t from_begin, const Tensor& to,
-                   std::int64_t to_begin, std::int64_t count) {
-  const std::size_t element = tensor::size_of(from.dtype);
-  const std::byte* source = from.as<std::byte>() + static_cast<std::size_t>(from_begin) * element;
-  std::byte* target = to.as<std::byte>() + static_cast<std::size_t>(to_begin) * element;
-  if (count > 0 && source != target)
-    std::memcpy(target, source, static_cast<std::size_t>(count) * element);
 }
 
 }  // namespace
@@ -62,79 +45,19 @@ UcxGroup::~UcxGroup() {
 
 // --- the collectives
 
-/// The call with its input, also if it is in place, and with its counts, also if it is even.
-CollectiveCall UcxGroup::completed(const CollectiveCall& call) {
-  CollectiveCall all = call;
-  const auto every_member = [&](std::int64_t elements) {
-    counts_.assign(ranks_.size(), elements);
-    return std::span<const std::int64_t>(counts_);
-  };
-  switch (call.operation) {
-    case Operation::all_reduce:
-    case Operation::broadcast:
-      all.in = call.out;
-      break;
-    case Operation::all_gather:
-      if (call.receive_counts.empty()) all.receive_counts = every_member(call.in[0].num_elements());
-      break;
-    case Operation::reduce_scatter:
-      if (call.send_counts.empty()) all.send_counts = every_member(call.out[0].num_elements());
-      break;
-    case Operation::all_to_all:
-      if (call.send_counts.empty()) {
-        TROUPE_ASSERT(call.in[0].num_elements() % size() == 0);
-        all.send_counts = all.receive_counts = every_member(call.in[0].num_elements() / size());
-      }
-      break;
-    case Operation::barrier:
-      break;
-  }
-  return all;
-}
-
-/// Asserts that what this member gives and takes fits the counts.
-void UcxGroup::check(const CollectiveCall& call) const {
-  const auto self = static_cast<std::size_t>(member_);
-  const auto fits = [&](std::span<const std::int64_t> counts, const Tensor& whole) {
-    return counts.size() == ranks_.size() && whole.num_elements() == sum(counts);
-  };
-  switch (call.operation) {
-    case Operation::all_gather:
-      return TROUPE_ASSERT(fits(call.receive_counts, call.out[0]) &&
-                           call.in[0].num_elements() == call.receive_counts[self] &&
-                           call.in[0].dtype == call.out[0].dtype);
-    case Operation::reduce_scatter:
-      return TROUPE_ASSERT(
-          fits(call.send_counts, call.in[0]) &&
-          call.out[0].num_elements() == call.send_counts[self] &&
-          (call.in[0].dtype == call.out[0].dtype ||
-           (call.in[0].dtype == tensor::DType::bf16 && call.out[0].dtype == tensor::DType::f32)));
-    case Operation::all_to_all:
-      return TROUPE_ASSERT(fits(call.send_counts, call.in[0]) &&
-                           fits(call.receive_counts, call.out[0]) &&
-                           call.in[0].dtype == call.out[0].dtype &&
-                           call.send_counts[self] == call.receive_counts[self]);
-    case Operation::broadcast:
-      return TROUPE_ASSERT(call.root >= 0 && call.root < size());
-    case Operation::all_reduce:
-    case Operation::barrier:
-      return;
-  }
-}
-
 /// What this member has for itself goes to its place at once.
 void UcxGroup::copy_own_part(const CollectiveCall& call) const {
   const auto self = static_cast<std::size_t>(member_);
   if (call.operation != Operation::all_gather && call.operation != Operation::all_to_all) return;
   const std::int64_t from =
-      call.operation == Operation::all_gather ? 0 : sum(call.send_counts.first(self));
-  copy_elements(call.in[0], from, call.out[0], sum(call.receive_counts.first(self)),
-                call.receive_counts[self]);
+      call.operation == Operation::all_gather ? 0 : tensor::elements_before(call.send_counts, self);
+  tensor::copy_elements(call.in[0], from, call.out[0],
+                        tensor::elements_before(call.receive_counts, self),
+                        call.receive_counts[self]);
 }
 
 std::unique_ptr<Work> UcxGroup::start(Stream& stream, const CollectiveCall& given) {
-  const CollectiveCall call = completed(given);
-  check(call);
+  const CollectiveCall call = tensor::completed(given, member_, counts_);
   stream.synchronize();
   copy_own_part(call);
   const std::lock_guard lock(hub_.worker());

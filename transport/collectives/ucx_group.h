@@ -66,8 +66,6 @@ class UcxGroup : public tensor::ProcessGroup {
   void take_back(Collective& collective);
 
  private:
-  CollectiveCall completed(const CollectiveCall& call);
-  void check(const CollectiveCall& call) const;
   void copy_own_part(const CollectiveCall& call) const;
   Collective* find(std::uint64_t sequence);
   int member_of(int rank) const;

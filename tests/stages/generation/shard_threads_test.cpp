@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <vector>
 
+#include "tests/contract/group_members.h"
 #include "tests/support/expect_error.h"
 
 BOOST_AUTO_TEST_SUITE(shard_threads_test)
@@ -10,6 +11,14 @@ BOOST_AUTO_TEST_SUITE(shard_threads_test)
 using namespace troupe;
 using namespace troupe::test;
 using stages::ShardThreads;
+
+/// x = the sum of the shards' x, as a layer of the shard forms it.
+void add(ShardThreads& threads, int shard, const tensor::Tensor& x) {
+  const MemberStream stream;
+  const tensor::TensorParallel parallel{
+      .size = threads.size(), .shard = shard, .groups = &threads.groups(shard)};
+  wait(parallel.reduce(&tensor::TensorParallelGroups::forward, stream, x, x), stream);
+}
 
 BOOST_AUTO_TEST_CASE(a_sum_has_the_same_bits_on_all_shards) {
   for (const int shards : {2, 3, 5}) {
@@ -24,7 +33,7 @@ BOOST_AUTO_TEST_CASE(a_sum_has_the_same_bits_on_all_shards) {
         for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += x[shard][i];
       threads.run([&](int shard) {
         auto& own = x[static_cast<std::size_t>(shard)];
-        threads.add(shard, {own.data(), tensor::DType::f32, {elements}});
+        add(threads, shard, {own.data(), tensor::DType::f32, {elements}});
       });
       for (const auto& own : x) BOOST_TEST((own == expected));
     }
@@ -38,12 +47,14 @@ BOOST_AUTO_TEST_CASE(a_shard_that_fails_ends_the_job_of_all) {
       threads.run([&](int shard) {
         if (shard == failing) throw Error(ErrorKind::data, "out of ids");
         float x = 1;
-        threads.add(shard, {&x, tensor::DType::f32, {1}});
+        add(threads, shard, {&x, tensor::DType::f32, {1}});
       });
     });
-    std::vector<int> seen(3);
-    threads.run([&](int shard) { seen[static_cast<std::size_t>(shard)] = shard + 1; });
-    BOOST_TEST((seen == std::vector<int>{1, 2, 3}));
+    std::vector<float> sums{1, 2, 3};
+    threads.run([&](int shard) {
+      add(threads, shard, {&sums[static_cast<std::size_t>(shard)], tensor::DType::f32, {1}});
+    });
+    BOOST_TEST((sums == std::vector<float>{6, 6, 6}));
   }
 }
 

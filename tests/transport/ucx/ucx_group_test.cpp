@@ -21,85 +21,6 @@ using tensor::ProcessGroup;
 using tensor::Reduction;
 using tensor::Work;
 
-/// The sum of every element if member m has m + 1 in each.
-float sum_of_members(int size) {
-  return static_cast<float>(size * (size + 1) / 2);
-}
-std::vector<float> numbered(const GroupMember& self, std::size_t count) {
-  return std::vector<float>(count, static_cast<float>(self.number + 1));
-}
-
-BOOST_AUTO_TEST_CASE(works_may_be_waited_for_in_any_order) {
-  constexpr std::size_t kCount = 300'000;
-  constexpr int kWorks = 6;
-  GroupMembers members(3);
-  BOOST_TEST(members.all([&](const GroupMember& self) {
-    std::vector<std::vector<float>> xs(kWorks, numbered(self, kCount));
-    std::vector<std::unique_ptr<Work>> works;
-    for (auto& x : xs) works.push_back(self.group.all_reduce(self.stream, view(x)));
-    // Members wait in opposite orders, which would deadlock if each waited only for its own
-    // collective.
-    for (int i = 0; i < kWorks; ++i)
-      works[static_cast<std::size_t>(self.number == 1 ? kWorks - 1 - i : i)]->wait();
-    bool ok = true;
-    for (auto& x : xs) ok = ok && x == std::vector<float>(kCount, sum_of_members(3));
-    return ok;
-  }));
-}
-
-BOOST_AUTO_TEST_CASE(a_started_collective_finishes_without_a_wait) {
-  constexpr std::size_t kCount = 400'000;
-  GroupMembers members(3);
-  BOOST_TEST(members.all([&](const GroupMember& self) {
-    std::vector<std::vector<float>> xs(5, numbered(self, kCount));
-    std::vector<float> in(3 * kCount, 1), out(kCount), own(kCount, 1), gathered(3 * kCount);
-    std::vector<float> sent(kCount, 1);
-    std::vector<std::unique_ptr<Work>> works;
-    for (auto& x : xs) works.push_back(self.group.all_reduce(self.stream, view(x)));
-    works.push_back(self.group.reduce_scatter(self.stream, view(in), view(out)));
-    works.push_back(self.group.all_gather(self.stream, view(own), view(gathered)));
-    works.push_back(self.group.broadcast(self.stream, view(sent), 1));
-    works.push_back(self.group.barrier(self.stream));
-    // done() moves nothing. A thread that asks all the time must not keep the others from working.
-    for (const auto& work : works)
-      while (!work->done()) std::this_thread::yield();
-    bool ok = out == std::vector<float>(kCount, 3);
-    for (auto& x : xs) ok = ok && x == std::vector<float>(kCount, sum_of_members(3));
-    return ok;
-  }));
-}
-
-BOOST_AUTO_TEST_CASE(a_stream_waits_for_a_collective) {
-  GroupMembers members(2);
-  BOOST_TEST(members.all([&](const GroupMember& self) {
-    std::vector<float> x = numbered(self, 100'000);
-    const auto work = self.group.all_reduce(self.stream, view(x));
-    work->wait(self.stream);
-    self.stream.synchronize();
-    return work->done() && x == std::vector<float>(100'000, sum_of_members(2));
-  }));
-}
-
-BOOST_AUTO_TEST_CASE(a_collective_tells_when_it_was_done) {
-  const auto now_s = [] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-        .count();
-  };
-  GroupMembers members(2);
-  BOOST_TEST(members.all([&](const GroupMember& self) {
-    bool ok = true;
-    for (const std::size_t count : {10u, 300'000u}) {
-      std::vector<float> x = numbered(self, count);
-      const double begin_s = now_s();
-      const auto work = self.group.all_reduce(self.stream, view(x));
-      work->wait();
-      const double end_s = now_s();
-      ok = ok && begin_s <= work->finished_s() && work->finished_s() <= end_s;
-    }
-    return ok;
-  }));
-}
-
 BOOST_AUTO_TEST_CASE(a_member_may_make_its_group_late) {
   UcxNodes nodes(2);
   const MemberStream stream, other_stream;
@@ -114,32 +35,6 @@ BOOST_AUTO_TEST_CASE(a_member_may_make_its_group_late) {
   waiter.join();
   BOOST_TEST((a == std::vector<float>(50'000, 3)));
   BOOST_TEST((b == a));
-}
-
-BOOST_AUTO_TEST_CASE(abort_ends_waiting_members_with_its_reason) {
-  GroupMembers members(3);
-  std::vector<std::string> errors(3);
-  members.run([&](const GroupMember& self) {
-    if (self.number == 2) {  // never calls, like a member that has died
-      for (auto& other : members.groups) other->abort("rank 2 was killed by signal 9");
-      return;
-    }
-    std::vector<float> x(500'000, 1);
-    try {
-      self.group.all_reduce(self.stream, view(x))->wait();
-    } catch (const Error& error) {
-      errors[static_cast<std::size_t>(self.number)] = error.what();
-    }
-  });
-  for (int member = 0; member < 2; ++member) {
-    BOOST_TEST(errors[static_cast<std::size_t>(member)].find("rank 2 was killed by signal 9") !=
-               std::string::npos);
-  }
-  const GroupMember self = members.member(0);
-  expect_error(ErrorKind::unavailable, {"replicas", "rank 2 was killed by signal 9"}, [&] {
-    std::vector<float> x(5, 1);
-    self.group.all_reduce(self.stream, view(x))->wait();
-  });
 }
 
 BOOST_AUTO_TEST_CASE(a_group_says_why_it_ended) {

@@ -1,30 +1,29 @@
+#pragma once
+
 #include <algorithm>
 #include <array>
-#include <boost/mpl/list.hpp>
-#include <boost/test/data/monomorphic.hpp>
-#include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 #include <random>
 
+#include "tests/contract/group_members.h"
 #include "tests/support/seed.h"
-#include "tests/transport/ucx/group_members.h"
+
+// Tests of what every group of hosts computes: the same bits, whatever the group. Its members are
+// of the types of `GroupWorlds`, as group_contract.h says.
 
 namespace troupe::test {
 
-BOOST_AUTO_TEST_SUITE(ucx_reductions_test)
+BOOST_AUTO_TEST_SUITE(group_reductions_contract)
 
 namespace {
 
 using tensor::BFloat16;
 using tensor::Reduction;
 using tensor::Tensor;
-namespace data = boost::unit_test::data;
 
-const auto kMembers = data::make({1, 2, 3, 4});
 // No element, fewer than members, around the change of the algorithm, and several uneven pieces.
-const auto kSizes = data::make(std::vector<std::size_t>{0, 1, 7, 1000, 8192, 8193, 300'007});
+constexpr std::array kSizes{0, 1, 7, 1000, 8192, 8193, 300'007};
 constexpr std::array kReductions{Reduction::sum, Reduction::max, Reduction::average};
-using DTypes = boost::mpl::list<float, double, BFloat16, std::int32_t, std::int64_t>;
 
 double number(double x) {
   return x;
@@ -70,10 +69,10 @@ std::vector<T> reduce_in_order(std::uint64_t seed, int members, std::size_t coun
   return rounded;
 }
 
-template <typename T>
+template <typename Members, typename T>
 void check_all_reduce(int size, std::size_t count, Reduction reduction) {
   const std::uint64_t seed = fresh_seed();
-  GroupMembers members(size);
+  Members members(size);
   const std::vector<T> expected = reduce_in_order<T>(seed, size, count, reduction);
   BOOST_TEST(members.all([&](const GroupMember& self) {
     std::vector<T> x = values_of<T>(seed, self.number, count);
@@ -82,25 +81,35 @@ void check_all_reduce(int size, std::size_t count, Reduction reduction) {
   }));
 }
 
-BOOST_DATA_TEST_CASE(all_reduce_adds_in_member_order, kMembers* kSizes, size, count) {
-  check_all_reduce<float>(size, count, Reduction::sum);
+BOOST_AUTO_TEST_CASE_TEMPLATE(all_reduce_adds_in_member_order, Members, GroupWorlds) {
+  for_each_size(kSizes, [&](int size, std::size_t count) {
+    check_all_reduce<Members, float>(size, count, Reduction::sum);
+  });
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(every_type_and_reduction, T, DTypes) {
-  for (const Reduction reduction : kReductions)
-    for (const std::size_t count : {1u, 1000u, 100'003u}) check_all_reduce<T>(3, count, reduction);
+BOOST_AUTO_TEST_CASE_TEMPLATE(every_type_and_reduction, Members, GroupWorlds) {
+  const auto check = [](auto element) {
+    for (const Reduction reduction : kReductions)
+      for (const std::size_t count : {1u, 1000u, 100'003u})
+        check_all_reduce<Members, decltype(element)>(3, count, reduction);
+  };
+  check(float());
+  check(double());
+  check(BFloat16());
+  check(std::int32_t());
+  check(std::int64_t());
 }
 
-BOOST_AUTO_TEST_CASE(all_reduce_in_many_rounds) {
-  check_all_reduce<float>(2, 2'345'678, Reduction::sum);
+BOOST_AUTO_TEST_CASE_TEMPLATE(all_reduce_in_many_rounds, Members, GroupWorlds) {
+  check_all_reduce<Members, float>(2, 2'345'678, Reduction::sum);
 }
 
-BOOST_AUTO_TEST_CASE(many_tensors_are_reduced_as_each_alone) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(many_tensors_are_reduced_as_each_alone, Members, GroupWorlds) {
   const std::uint64_t seed = fresh_seed();
   std::mt19937_64 random(seed);
   std::vector<std::size_t> sizes{0, 1, 250'000, 3};
   for (int i = 0; i < 40; ++i) sizes.push_back(random() % 3000);
-  GroupMembers members(3);
+  Members members(3);
   BOOST_TEST(members.all([&](const GroupMember& self) {
     std::vector<std::vector<BFloat16>> values;
     for (std::size_t i = 0; i < sizes.size(); ++i)
@@ -116,19 +125,21 @@ BOOST_AUTO_TEST_CASE(many_tensors_are_reduced_as_each_alone) {
   }));
 }
 
-BOOST_DATA_TEST_CASE(reduce_scatter_gives_each_its_block, kMembers* kSizes, size, count) {
-  const std::uint64_t seed = fresh_seed();
-  GroupMembers members(size);
-  const std::size_t total = count * static_cast<std::size_t>(size);
-  const auto sum = reduce_in_order<float>(seed, size, total, Reduction::sum);
-  BOOST_TEST(members.all([&](const GroupMember& self) {
-    std::vector<float> in = values_of<float>(seed, self.number, total);
-    const std::vector<float> before = in;
-    std::vector<float> out(count);
-    self.group.reduce_scatter(self.stream, view(in), view(out))->wait();
-    const std::size_t begin = count * static_cast<std::size_t>(self.number);
-    return same_bits(out, slice_of(sum, begin, count)) && same_bits(in, before);
-  }));
+BOOST_AUTO_TEST_CASE_TEMPLATE(reduce_scatter_gives_each_its_block, Members, GroupWorlds) {
+  for_each_size(kSizes, [&](int size, std::size_t count) {
+    const std::uint64_t seed = fresh_seed();
+    Members members(size);
+    const std::size_t total = count * static_cast<std::size_t>(size);
+    const auto sum = reduce_in_order<float>(seed, size, total, Reduction::sum);
+    BOOST_TEST(members.all([&](const GroupMember& self) {
+      std::vector<float> in = values_of<float>(seed, self.number, total);
+      const std::vector<float> before = in;
+      std::vector<float> out(count);
+      self.group.reduce_scatter(self.stream, view(in), view(out))->wait();
+      const std::size_t begin = count * static_cast<std::size_t>(self.number);
+      return same_bits(out, slice_of(sum, begin, count)) && same_bits(in, before);
+    }));
+  });
 }
 
 /// The members' values of bfloat16, added in float32 one member after the other.
@@ -144,36 +155,38 @@ std::vector<float> add_in_float32(std::uint64_t seed, int members, std::size_t c
   return sum;
 }
 
-BOOST_DATA_TEST_CASE(reduce_scatter_of_bfloat16_into_float32_rounds_nothing, kMembers* kSizes, size,
-                     count) {
-  const std::uint64_t seed = fresh_seed();
-  GroupMembers members(size);
-  // Every member has another number of elements, the last one none.
-  std::vector<std::int64_t> counts;
-  std::vector<std::size_t> begins;
-  std::size_t total = 0;
-  for (int i = size - 1; i >= 0; --i) {
-    begins.push_back(total);
-    counts.push_back(static_cast<std::int64_t>(count) * i);
-    total += count * static_cast<std::size_t>(i);
-  }
-  const std::vector<float> sum = add_in_float32(seed, size, total);
-  BOOST_TEST(members.all([&](const GroupMember& self) {
-    const auto i = static_cast<std::size_t>(self.number);
-    std::vector<BFloat16> in = values_of<BFloat16>(seed, self.number, total);
-    const std::vector<BFloat16> before = in;
-    std::vector<float> out(static_cast<std::size_t>(counts[i]));
-    self.group.reduce_scatter(self.stream, view(in), view(out), Reduction::sum, counts)->wait();
-    return same_bits(out, slice_of(sum, begins[i], out.size())) && same_bits(in, before);
-  }));
+BOOST_AUTO_TEST_CASE_TEMPLATE(reduce_scatter_of_bfloat16_into_float32_rounds_nothing, Members,
+                              GroupWorlds) {
+  for_each_size(kSizes, [&](int size, std::size_t count) {
+    const std::uint64_t seed = fresh_seed();
+    Members members(size);
+    // Every member has another number of elements, the last one none.
+    std::vector<std::int64_t> counts;
+    std::vector<std::size_t> begins;
+    std::size_t total = 0;
+    for (int i = size - 1; i >= 0; --i) {
+      begins.push_back(total);
+      counts.push_back(static_cast<std::int64_t>(count) * i);
+      total += count * static_cast<std::size_t>(i);
+    }
+    const std::vector<float> sum = add_in_float32(seed, size, total);
+    BOOST_TEST(members.all([&](const GroupMember& self) {
+      const auto i = static_cast<std::size_t>(self.number);
+      std::vector<BFloat16> in = values_of<BFloat16>(seed, self.number, total);
+      const std::vector<BFloat16> before = in;
+      std::vector<float> out(static_cast<std::size_t>(counts[i]));
+      self.group.reduce_scatter(self.stream, view(in), view(out), Reduction::sum, counts)->wait();
+      return same_bits(out, slice_of(sum, begins[i], out.size())) && same_bits(in, before);
+    }));
+  });
 }
 
-BOOST_AUTO_TEST_CASE(uneven_reduce_scatter_in_place) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(uneven_reduce_scatter_in_place, Members, GroupWorlds) {
   const std::uint64_t seed = fresh_seed();
   const std::vector<std::int64_t> counts{70'001, 0, 5, 200'000};
   const std::vector<std::size_t> begins{0, 70'001, 70'001, 70'006};
   constexpr std::size_t kTotal = 270'006;
-  GroupMembers members(4);
+  Members members(4);
   for (const Reduction reduction : kReductions) {
     const auto expected = reduce_in_order<double>(seed, 4, kTotal, reduction);
     BOOST_TEST(members.all([&](const GroupMember& self) {
