@@ -139,7 +139,7 @@ FieldFault check_numbers(const ModelConfig& c) {
 
 }  // namespace
 
-const KindTraits& traits_of(ModelKind kind) {
+std::span<const KindTraits> model_kinds() {
   using tensor::Ops;
   static constexpr std::string_view kFrequencies[]{".rotary_emb.inv_freq"};
   static constexpr std::string_view kMasks[]{".attn.bias", ".attn.masked_bias"};
@@ -150,6 +150,7 @@ const KindTraits& traits_of(ModelKind kind) {
        .learns_positions = false,
        .chooses_biases = true,
        .allows_value_head = true,
+       .ties_embeddings = false,
        .activation = &Ops::swiglu,  // silu(gate) * up (arXiv 2002.05202)
        .activation_gradient = &Ops::swiglu_backward,
        .check = check_llama_positions,
@@ -162,13 +163,14 @@ const KindTraits& traits_of(ModelKind kind) {
        .learns_positions = true,
        .chooses_biases = false,
        .allows_value_head = false,
+       .ties_embeddings = true,
        .activation = &Ops::gelu,  // its tanh form (arXiv 1606.08415)
        .activation_gradient = &Ops::gelu_backward,
        .check = check_gpt2_heads,
        .architecture = "GPT2LMHeadModel",
        .name_prefix = "transformer.",
        .constants = kMasks}};
-  return kTraits[static_cast<std::size_t>(kind)];
+  return kTraits;
 }
 
 std::optional<tensor::Rotary> rotary_of(const ModelConfig& config) {

@@ -46,6 +46,7 @@ struct KindTraits {
   bool learns_positions;  ///< a table of positions; else rotary ones
   bool chooses_biases;    ///< by attention_bias and mlp_bias; else all products but the head's have
   bool allows_value_head;  ///< ModelConfig::value_head
+  bool ties_embeddings;  ///< unless a manifest says otherwise, as the kind's models were published
   /// Between the products of a feed-forward layer: y[T, F] from x[T, H], both act, and dx[T, H]
   /// from x and dy[T, F], where dx may be x itself (letters of LayerShape).
   void (tensor::Ops::*activation)(tensor::Stream&, const tensor::Tensor& x,
@@ -59,7 +60,11 @@ struct KindTraits {
   /// Endings of the names of constants that older versions of transformers saved beside weights.
   std::span<const std::string_view> constants;
 };
-const KindTraits& traits_of(ModelKind kind);
+/// All kinds, by ModelKind.
+std::span<const KindTraits> model_kinds();
+inline const KindTraits& traits_of(ModelKind kind) {
+  return model_kinds()[static_cast<std::size_t>(kind)];
+}
 inline const char* name_of(ModelKind kind) {
   return traits_of(kind).name;
 }

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "launch/manifest/checks/check_parts.h"
 #include "launch/manifest/resolve/model_source.h"
 
@@ -7,12 +9,16 @@ namespace troupe::launch {
 namespace {
 
 void check_kind_keys(const Manifest& m) {
+  const stages::KindTraits& own = stages::traits_of(m->model.kind);
   for (const Key& key : manifest_keys()) {
-    const KindKey* only = key.table == "model" ? find_kind_key(key.name) : nullptr;
-    if (only && only->kind != m->model.kind && m.given(key))
-      m.fail(key, fmt::format("{} is a key of model.kind = '{}', but the kind is '{}'; nearest: {}",
-                              key.full_name(), stages::name_of(only->kind),
-                              stages::name_of(m->model.kind), only->otherwise));
+    const KindKey* some = key.table == "model" ? find_kind_key(key.name) : nullptr;
+    if (!some || some->is_of(own) || !m.given(key)) continue;
+    const auto kinds = stages::model_kinds();
+    const auto reads =
+        std::ranges::find_if(kinds, [&](const auto& kind) { return some->is_of(kind); });
+    m.fail(key, fmt::format("{} is a key of model.kind = '{}', but the kind is '{}'; nearest: {}",
+                            key.full_name(), reads->name, own.name,
+                            fmt::format(fmt::runtime(some->otherwise), own.name)));
   }
 }
 
@@ -40,7 +46,7 @@ void check_model_kind(const Manifest& m) {
   check_rotary(m);
   const std::int64_t positions = m->model.max_position_embeddings;
   const std::int64_t& seq_len = m->batch.seq_len;
-  if (m->model.kind == stages::ModelKind::gpt2 && seq_len > positions)
+  if (stages::traits_of(m->model.kind).learns_positions && seq_len > positions)
     m.fail(seq_len,
            fmt::format("batch.seq_len = {} must be at most model.max_position_embeddings = {}; "
                        "nearest: seq_len = {}",

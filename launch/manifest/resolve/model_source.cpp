@@ -10,14 +10,16 @@
 namespace troupe::launch {
 namespace {
 
+using Traits = stages::KindTraits;
+
 constexpr std::array kKindKeys{
-    KindKey{"rms_norm_eps", stages::ModelKind::llama, "model.layer_norm_epsilon"},
-    KindKey{"rope_theta", stages::ModelKind::llama,
+    KindKey{"rms_norm_eps", &Traits::has_layer_norm, false, "model.layer_norm_epsilon"},
+    KindKey{"rope_theta", &Traits::learns_positions, false,
             "leave it out, as positions are learned (model.max_position_embeddings)"},
-    KindKey{"rope_type", stages::ModelKind::llama, "leave it out"},
-    KindKey{"attention_bias", stages::ModelKind::llama, "leave it out, as gpt2 has biases"},
-    KindKey{"mlp_bias", stages::ModelKind::llama, "leave it out, as gpt2 has biases"},
-    KindKey{"layer_norm_epsilon", stages::ModelKind::gpt2, "model.rms_norm_eps"},
+    KindKey{"rope_type", &Traits::learns_positions, false, "leave it out"},
+    KindKey{"attention_bias", &Traits::chooses_biases, true, "leave it out, as {} has biases"},
+    KindKey{"mlp_bias", &Traits::chooses_biases, true, "leave it out, as {} has biases"},
+    KindKey{"layer_norm_epsilon", &Traits::has_layer_norm, true, "model.rms_norm_eps"},
 };
 constexpr std::string_view kRotary = "rope_";
 
@@ -28,7 +30,7 @@ constexpr std::array<std::string_view, 6> kChoices{
 /// Whether a key decides what the weights of a model mean.
 bool describes(const stages::ModelConfig& model, const Key& key) {
   if (key.table != "model" || std::ranges::count(kChoices, key.name) > 0) return false;
-  if (const KindKey* only = find_kind_key(key.name)) return only->kind == model.kind;
+  if (const KindKey* some = find_kind_key(key.name)) return some->is_of(traits_of(model.kind));
   return !key.name.starts_with(kRotary) || reads_key(model.rotary.type, key.name);
 }
 

@@ -4,11 +4,15 @@
 
 namespace troupe::launch {
 
-/// A key of [model] that one kind alone reads, and what to do in a model of the other kind.
+/// A key of [model] that only kinds with a trait read, or only those without it, and what to do in
+/// a model of another kind, for whose name {} stands.
 struct KindKey {
   std::string_view name;
-  stages::ModelKind kind;
+  bool stages::KindTraits::*trait;
+  bool has_it;
   const char* otherwise;
+
+  bool is_of(const stages::KindTraits& kind) const { return kind.*trait == has_it; }
 };
 /// None for a key that all kinds read, or that the type of a rotary embedding decides about.
 const KindKey* find_kind_key(std::string_view name);

@@ -58,7 +58,7 @@ void resolve_model(Manifest& m) {
   m.derive(model.attention_bias, false);
   m.derive(model.mlp_bias, false);
   resolve_rotary(m);
-  m.derive(model.tie_word_embeddings, model.kind == stages::ModelKind::gpt2);
+  m.derive(model.tie_word_embeddings, stages::traits_of(model.kind).ties_embeddings);
   if (m.given(model.head_dim)) return;
   if (hidden % heads != 0) {
     const std::int64_t low = std::max<std::int64_t>(hidden / heads, 1);

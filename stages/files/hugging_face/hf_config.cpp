@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ranges>
 #include <span>
 #include <type_traits>
 #include <variant>
@@ -137,10 +138,13 @@ void write_field(const ModelField& field, const ModelConfig& model, Json& config
 ModelConfig read_kind(ConfigFields& fields) {
   ModelConfig model;
   const auto type = fields.get<std::string>(kModelType, "");
-  if (type == name_of(ModelKind::gpt2))
-    model.kind = ModelKind::gpt2;
-  else if (type != name_of(ModelKind::llama))
-    fields.refuse(kModelType, "expected llama or gpt2");
+  const auto kinds = model_kinds();
+  const auto found = std::ranges::find(kinds, type, &KindTraits::name);
+  if (found == kinds.end())
+    fields.refuse(kModelType,
+                  fmt::format("expected {}",
+                              fmt::join(kinds | std::views::transform(&KindTraits::name), " or ")));
+  model.kind = static_cast<ModelKind>(found - kinds.begin());
   const HfKind& kind = hf_kind(model.kind);
   const char* const own = kind.activations.front();
   if (std::ranges::count(kind.activations, fields.get<std::string>(kind.activation, own)) == 0)
