@@ -59,12 +59,12 @@ struct IsSpoiled {
 void check_texts(const Manifest& m) {
   for (const Key& key : manifest_keys())
     if (std::visit(IsSpoiled(), m.value(key)))
-      m.fail(key, key.full_name() + " must be UTF-8 without a zero byte");
+      m.fail(key, "{} must be UTF-8 without a zero byte", key.full_name());
 }
 
 void check_model_fields(const Manifest& m) {
   const tensor::FieldFault fault = stages::check_model(m->model);
-  if (!fault.empty()) m.fail(m.key_at(fault.field), fault.sentence);
+  if (!fault.empty()) m.fail(m.key_at(fault.field), "{}", fault.sentence);
 }
 
 /// The nearest valid choice to pp stages of `chunks` chunks, for a message.
@@ -79,7 +79,7 @@ actors::LayerSplit layer_split(const Manifest& m) {
   try {
     return actors::parse_split(m->layout);
   } catch (const Error& error) {
-    m.fail(m->layout, fmt::format("mesh.layout = {} {}", to_toml(Value(m->layout)), error.what()));
+    m.fail(m->layout, "mesh.layout = {} {}", to_toml(Value(m->layout)), error.what());
   }
 }
 
@@ -91,7 +91,7 @@ bool is_split_by_rule(const Manifest& m) {
 void check_shards(const Manifest& m) {
   const actors::RunSpec spec = to_run_spec(m);
   if (const std::string wrong = actors::fault_of_shards(spec, spec.mesh); !wrong.empty())
-    m.fail(m->mesh.tp, fmt::format("mesh.tp = {}: {}", spec.mesh.tp, wrong));
+    m.fail(m->mesh.tp, "mesh.tp = {}: {}", spec.mesh.tp, wrong);
 }
 
 void check_mesh(const Manifest& m) {
@@ -101,11 +101,11 @@ void check_mesh(const Manifest& m) {
   const std::int64_t most = actors::most_chunks(*m, m->schedule);
   if (m->schedule.kind == "csv" || pp * chunks <= most || !is_split_by_rule(m)) return;
   m.fail(m.given(pp) ? pp : chunks,
-         fmt::format("mesh.pp * schedule.chunks = {} * {} = {} need a layer each, but "
-                     "model.num_hidden_layers = {}{}; {}",
-                     pp, chunks, schedules::counted(pp * chunks, "chunk"), layers,
-                     most > layers ? fmt::format(" in {} copies", most / layers) : "",
-                     nearest_cut(pp, chunks, most)));
+         "mesh.pp * schedule.chunks = {} * {} = {} need a layer each, but model.num_hidden_layers "
+         "= {}{}; {}",
+         pp, chunks, schedules::counted(pp * chunks, "chunk"), layers,
+         most > layers ? fmt::format(" in {} copies", most / layers) : "",
+         nearest_cut(pp, chunks, most));
 }
 
 void check_batch(const Manifest& m) {
@@ -114,25 +114,22 @@ void check_batch(const Manifest& m) {
   const int dp = m->mesh.dp;
   if (!actors::shares_evenly(m->batch, dp))
     m.fail(m.given(global) ? global : micro,
-           fmt::format("batch.global = {} is not a multiple of batch.micro * mesh.dp = {} * {} = "
-                       "{}; nearest: global = {}",
-                       global, micro, dp, micro * dp, nearest_multiples(global, micro * dp)));
+           "batch.global = {} is not a multiple of batch.micro * mesh.dp = {} * {} = {}; nearest: "
+           "global = {}",
+           global, micro, dp, micro * dp, nearest_multiples(global, micro * dp));
   const int chunks = m->mesh.pp * m->schedule.chunks;
   const std::int64_t microbatches = global / micro / dp;
   if (microbatches * chunks > kMaxForwards)
-    m.fail(micro,
-           fmt::format("a step of {} in {} is more than {} forwards; take a larger batch.micro",
-                       schedules::counted(microbatches, "microbatch"),
-                       schedules::counted(chunks, "chunk"), kMaxForwards));
+    m.fail(micro, "a step of {} in {} is more than {} forwards; take a larger batch.micro",
+           schedules::counted(microbatches, "microbatch"), schedules::counted(chunks, "chunk"),
+           kMaxForwards);
   const double widest =
       static_cast<double>(std::max({model.hidden_size, model.intermediate_size, model.vocab_size}));
   const double activations =
       static_cast<double>(micro * seq_len) * widest * static_cast<double>(model.num_hidden_layers);
   if (activations > kMaxActivations)
-    m.fail(
-        seq_len,
-        fmt::format("batch.micro * batch.seq_len = {} * {} tokens in {} of width {} fit no machine",
-                    micro, seq_len, schedules::counted(model.num_hidden_layers, "layer"), widest));
+    m.fail(seq_len, "batch.micro * batch.seq_len = {} * {} tokens in {} of width {} fit no machine",
+           micro, seq_len, schedules::counted(model.num_hidden_layers, "layer"), widest);
 }
 
 /// Checks the mesh of a schedule with two copies of the parameters, which pairs of ranks keep
@@ -141,20 +138,18 @@ void check_mirror(const Manifest& m, const schedules::Plan& plan) {
   if (plan.num_copies == 1) return;
   const int ranks = plan.num_ranks(), copy = plan.chunks_per_copy();
   if (ranks % 2 != 0)
-    m.fail(m->schedule.csv, fmt::format("the plan keeps two copies of the parameters, on ranks r "
-                                        "and p - 1 - r of an even number p of ranks, but p = {}; "
-                                        "nearest: {}",
-                                        ranks, ranks + 1));
+    m.fail(m->schedule.csv,
+           "the plan keeps two copies of the parameters, on ranks r and p - 1 - r of an even "
+           "number p of ranks, but p = {}; nearest: {}",
+           ranks, ranks + 1);
   for (std::size_t chunk = 0; chunk < static_cast<std::size_t>(copy); ++chunk) {
     const int rank = plan.rank_of_chunk[chunk];
     const int has = plan.rank_of_chunk[chunk + static_cast<std::size_t>(copy)];
     if (has != ranks - 1 - rank)
-      m.fail(
-          m->schedule.csv,
-          fmt::format("the plan keeps two copies of the parameters, on ranks r and p - 1 - r, "
-                      "but chunk {} is on rank {} of {} and its copy, chunk {}, on rank {} "
-                      "instead of {}",
-                      chunk, rank, ranks, static_cast<int>(chunk) + copy, has, ranks - 1 - rank));
+      m.fail(m->schedule.csv,
+             "the plan keeps two copies of the parameters, on ranks r and p - 1 - r, "
+             "but chunk {} is on rank {} of {} and its copy, chunk {}, on rank {} instead of {}",
+             chunk, rank, ranks, static_cast<int>(chunk) + copy, has, ranks - 1 - rank);
   }
 }
 
@@ -163,17 +158,17 @@ void check_generated(const Manifest& m) {
   const auto kinds = actors::schedule_kinds();
   if (std::ranges::find(kinds, kind) == kinds.end()) {
     if (const auto synonym = value_synonym("schedule", "kind", kind); !synonym.empty())
-      m.fail(kind, synonym);
-    m.fail(kind, fmt::format("schedule.kind = {} is unknown; did you mean '{}'? It is one of {}",
-                             to_toml(Value(kind)), nearest(kind, kinds), quoted_list(kinds)));
+      m.fail(kind, "{}", synonym);
+    m.fail(kind, "schedule.kind = {} is unknown; did you mean '{}'? It is one of {}",
+           to_toml(Value(kind)), nearest(kind, kinds), quoted_list(kinds));
   }
   if (kind == "csv") return;
   if (!csv.empty())
-    m.fail(csv, fmt::format(
-                    "schedule.csv is given but schedule.kind = '{}'; set kind = \"csv\" to run it",
-                    kind));
+    m.fail(csv, "schedule.csv is given but schedule.kind = '{}'; set kind = \"csv\" to run it",
+           kind);
   const std::string wrong = actors::fault_of_schedule(m->batch, m->mesh, m->schedule);
-  if (!wrong.empty()) m.fail(m.given(own_chunks) ? m.key_of(own_chunks) : m.key_of(kind), wrong);
+  if (!wrong.empty())
+    m.fail(m.given(own_chunks) ? m.key_of(own_chunks) : m.key_of(kind), "{}", wrong);
 }
 
 void check_csv(const Manifest& m) {
@@ -182,31 +177,29 @@ void check_csv(const Manifest& m) {
   if (csv.empty()) m.fail(kind, "schedule.kind = 'csv' needs schedule.csv, the path of a plan");
   const auto parsed = schedules::parse_csv(csv);
   if (const auto* error = std::get_if<schedules::PlanError>(&parsed))
-    m.fail(csv,
-           fmt::format("plan line {}, column {}: {}", error->line, error->column, error->message));
+    m.fail(csv, "plan line {}, column {}: {}", error->line, error->column, error->message);
   const auto& plan = std::get<schedules::Plan>(parsed);
   const int microbatches = m->num_microbatches();
   if (plan.num_ranks() != m->mesh.pp)
-    m.fail(csv, fmt::format("the plan has {} but mesh.pp = {}",
-                            schedules::counted(plan.num_ranks(), "rank"), m->mesh.pp));
+    m.fail(csv, "the plan has {} but mesh.pp = {}", schedules::counted(plan.num_ranks(), "rank"),
+           m->mesh.pp);
   if (plan.num_microbatches != microbatches)
-    m.fail(csv, fmt::format("the plan has {} but batch.global / mesh.dp / batch.micro = {}",
-                            schedules::counted(plan.num_microbatches, "microbatch"), microbatches));
+    m.fail(csv, "the plan has {} but batch.global / mesh.dp / batch.micro = {}",
+           schedules::counted(plan.num_microbatches, "microbatch"), microbatches);
   if (plan.chunks_per_copy() > m->model.num_hidden_layers && is_split_by_rule(m))
-    m.fail(csv, fmt::format("the plan has {} but model.num_hidden_layers = {}",
-                            schedules::counted(plan.chunks_per_copy(), "chunk"),
-                            m->model.num_hidden_layers));
+    m.fail(csv, "the plan has {} but model.num_hidden_layers = {}",
+           schedules::counted(plan.chunks_per_copy(), "chunk"), m->model.num_hidden_layers);
   for (int rank = 0; rank < plan.num_ranks(); ++rank)
     if (std::ranges::count(plan.rank_of_chunk, rank) == 0)
-      m.fail(csv, fmt::format("rank {} of the plan has no chunk; every stage needs one", rank));
+      m.fail(csv, "rank {} of the plan has no chunk; every stage needs one", rank);
   const int chunks = (plan.num_chunks() + plan.num_ranks() - 1) / plan.num_ranks();
   if (chunks != own_chunks)
-    m.fail(own_chunks, fmt::format("schedule.chunks = {} but the plan has {} a rank", own_chunks,
-                                   schedules::counted(chunks, "chunk")));
+    m.fail(own_chunks, "schedule.chunks = {} but the plan has {} a rank", own_chunks,
+           schedules::counted(chunks, "chunk"));
   if (const auto broken =
           schedules::validate(schedules::in_order(plan), schedules::Purpose::training))
-    m.fail(csv, fmt::format("plan line {}: {} ({})\n{}", broken->rank + 1, broken->message,
-                            broken->rule, broken->grid));
+    m.fail(csv, "plan line {}: {} ({})\n{}", broken->rank + 1, broken->message, broken->rule,
+           broken->grid);
   check_mirror(m, plan);
 }
 
@@ -215,7 +208,7 @@ void check_costs(const Manifest& m) {
   try {
     actors::make_plan(to_run_spec(m));
   } catch (const Error& error) {
-    m.fail(m->schedule.costs, error.what());
+    m.fail(m->schedule.costs, "{}", error.what());
   }
 }
 
@@ -225,7 +218,7 @@ void check_layout(const Manifest& m) {
   try {
     actors::split_layers(split, m->model, actors::make_plan(to_run_spec(m)).chunks_per_copy());
   } catch (const Error& error) {
-    m.fail(m->layout, fmt::format("mesh.layout = {} {}", to_toml(Value(m->layout)), error.what()));
+    m.fail(m->layout, "mesh.layout = {} {}", to_toml(Value(m->layout)), error.what());
   }
 }
 
@@ -242,9 +235,8 @@ void check_recompute(const Manifest& m) {
            "recompute.kept_microbatches says who keeps what others compute again, but "
            "recompute.mode = 'none'; leave it out, or take another mode");
   if (const std::int64_t layers = m->model.num_hidden_layers; num_layers > layers)
-    m.fail(num_layers,
-           fmt::format("recompute.num_layers = {} but model.num_hidden_layers = {}; at most {}",
-                       num_layers, layers, layers));
+    m.fail(num_layers, "recompute.num_layers = {} but model.num_hidden_layers = {}; at most {}",
+           num_layers, layers, layers);
   if (distributes && m->mesh.sequence_parallel)
     m.fail(distributes,
            "recompute.distribute_saved_activations = true divides inputs that all shards hold, but "
@@ -255,12 +247,12 @@ void check_recompute(const Manifest& m) {
 void check_optimizer(const Manifest& m) {
   const stages::OptimizerConfig& optimizer = m->optimizer;
   if (optimizer.min_lr > optimizer.lr)
-    m.fail(optimizer.min_lr, fmt::format("optimizer.min_lr = {} must be at most optimizer.lr = {}",
-                                         optimizer.min_lr, optimizer.lr));
+    m.fail(optimizer.min_lr, "optimizer.min_lr = {} must be at most optimizer.lr = {}",
+           optimizer.min_lr, optimizer.lr);
   if (optimizer.decay != stages::Decay::constant && optimizer.decay_steps == 0)
     m.fail(optimizer.decay_steps,
-           fmt::format("optimizer.decay = '{}' needs optimizer.decay_steps of at least 1",
-                       m.text(optimizer.decay)));
+           "optimizer.decay = '{}' needs optimizer.decay_steps of at least 1",
+           m.text(optimizer.decay));
 }
 
 void check_checkpoint(const Manifest& m) {
@@ -282,16 +274,16 @@ void check_monitor(const Manifest& m) {
   const auto& monitor = m->monitor;
   if (m->histogram_interval > 0 && !monitor.tensorboard)
     m.fail(m->histogram_interval,
-           fmt::format("monitor.histograms = {} are written for TensorBoard, which is off; take "
-                       "monitor.tensorboard = true too",
-                       m->histogram_interval));
+           "monitor.histograms = {} are written for TensorBoard, which is off; take "
+           "monitor.tensorboard = true too",
+           m->histogram_interval);
   for (const std::string* address : {&monitor.prometheus, &monitor.web})
     if (!address->empty())
       if (const std::string wrong = check_http_address(*address); !wrong.empty())
-        m.fail(*address, fmt::format("{} = {}", m.key_of(*address).full_name(), wrong));
+        m.fail(*address, "{} = {}", m.key_of(*address).full_name(), wrong);
   for (const std::string& host : monitor.hosts)
     if (const std::string wrong = check_host_name(host); !wrong.empty())
-      m.fail(monitor.hosts, fmt::format("monitor.hosts: {}", wrong));
+      m.fail(monitor.hosts, "monitor.hosts: {}", wrong);
 }
 
 }  // namespace
@@ -300,7 +292,7 @@ void refuse_choices(const Manifest& m, const std::vector<const Key*>& keys,
                     const std::string& why) {
   for (const Key* key : keys)
     if (!m.is_default(*key))
-      m.fail(*key, fmt::format("{} = {} {}", key->full_name(), to_toml(m.value(*key)), why));
+      m.fail(*key, "{} = {} {}", key->full_name(), to_toml(m.value(*key)), why);
 }
 
 void check(const Manifest& manifest, Purpose purpose) {

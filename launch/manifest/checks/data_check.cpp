@@ -19,15 +19,14 @@ void check_rows(const Manifest& m, const std::vector<Row>& rows, const char* wha
                 std::ptrdiff_t max) {
   const std::string key = m.key_of(rows).full_name();
   if (std::ssize(rows) > max)
-    m.fail(rows, fmt::format("{} has {} {}s, at most {}", key, rows.size(), what, max));
+    m.fail(rows, "{} has {} {}s, at most {}", key, rows.size(), what, max);
   std::set<std::string> names;
   for (const Row& row : rows) {
     if (row.files.empty())
-      m.fail(rows, fmt::format("a {} of {} has no files{}; name the text to read", what, key,
-                               row.name.empty() ? "" : ": " + row.name));
+      m.fail(rows, "a {} of {} has no files{}; name the text to read", what, key,
+             row.name.empty() ? "" : ": " + row.name);
     if (!names.insert(row.name).second)
-      m.fail(rows, fmt::format("two {}s of {} are named '{}'; give them a name each", what, key,
-                               row.name));
+      m.fail(rows, "two {}s of {} are named '{}'; give them a name each", what, key, row.name);
   }
 }
 
@@ -39,15 +38,13 @@ void check_evaluation(const Manifest& m) {
   check_rows(m, sets, "set", kMaxSets);
   if (interval > 0 && !has_files && !has_sets)
     m.fail(interval,
-           fmt::format("eval.interval = {} needs eval.files, the text to evaluate on, or several "
-                       "[[eval.set]]",
-                       interval));
+           "eval.interval = {} needs eval.files, the text to evaluate on, or several [[eval.set]]",
+           interval);
   if (interval == 0 && m->checkpoint.keep_best > 0)
     m.fail(m->checkpoint.keep_best,
-           fmt::format("checkpoint.keep_best = {} compares losses of evaluations, but "
-                       "eval.interval = 0: there are none; give an interval at which checkpoints "
-                       "are saved too",
-                       m->checkpoint.keep_best));
+           "checkpoint.keep_best = {} compares losses of evaluations, but eval.interval = 0: there "
+           "are none; give an interval at which checkpoints are saved too",
+           m->checkpoint.keep_best);
   if (keeps_gradients) return;
   if (interval == 0)
     m.fail(keeps_gradients,
@@ -68,8 +65,8 @@ void check_data(const Manifest& m) {
     m.fail(sources, "data.files and data.mix are both given; take one of them");
   if (files.empty() && sources.empty())
     m.fail(files,
-           "data.files must name the text to train on: files = [\"corpus/*.txt\"], or "
-           "[[data.mix]] several sources");
+           "data.files must name the text to train on: files = [\"corpus/*.txt\"], or [[data.mix]] "
+           "several sources");
   check_rows(m, sources, "source", kMaxSources);
   if (m->data.loss_on == stages::LossOn::response &&
       m->batch.documents == stages::Documents::joined)

@@ -14,18 +14,18 @@ void check_instances(const Manifest& m, Purpose purpose) {
   const int dp = m->mesh.dp;
   if (count == 1) return;
   if (m->data_parallel.division == StateDivision::none)
-    m.fail(count, fmt::format("data_parallel.num_optimizer_instances = {} means nothing with "
-                              "data_parallel.sharding = 'none', where each replica has all state; "
-                              "leave it out, or take sharding = 'optim'",
-                              count));
+    m.fail(count,
+           "data_parallel.num_optimizer_instances = {} means nothing with data_parallel.sharding = "
+           "'none', where each replica has all state; leave it out, or take sharding = 'optim'",
+           count);
   // After a loss fewer replicas go on, in as many instances as they can form.
   if (purpose == Purpose::resume || (dp % count == 0 && dp / count >= 2)) return;
   int nearest = std::min(count, dp / 2);
   while (nearest > 1 && dp % nearest != 0) --nearest;
   m.fail(count,
-         fmt::format("data_parallel.num_optimizer_instances = {} cannot form instances of at least "
-                     "two of the mesh.dp = {} replicas; nearest: {}",
-                     count, dp, nearest));
+         "data_parallel.num_optimizer_instances = {} cannot form instances of at least two of the "
+         "mesh.dp = {} replicas; nearest: {}",
+         count, dp, nearest);
 }
 
 /// Keys of [data_parallel] that mean nothing under the chosen sharding.
@@ -33,23 +33,23 @@ void check_keys_of_sharding(const Manifest& m) {
   const stages::DataParallelSpec& spec = m->data_parallel;
   const std::string sharding = m.text(spec.division);
   if (!spec.divides_weights())
-    refuse_choices(m, {&m.key_of(spec.prefetch), &m.key_of(spec.reshards)},
-                   fmt::format("is about weights that replicas divide, but data_parallel.sharding "
-                               "= '{}' keeps them whole; leave it out, or take sharding = "
-                               "'optim_grads_params'",
-                               sharding));
+    refuse_choices(
+        m, {&m.key_of(spec.prefetch), &m.key_of(spec.reshards)},
+        fmt::format("is about weights that replicas divide, but data_parallel.sharding = '{}' "
+                    "keeps them whole; leave it out, or take sharding = 'optim_grads_params'",
+                    sharding));
   else
-    refuse_choices(m, {&m.key_of(spec.buckets.size), &m.key_of(spec.buckets.count)},
-                   "means nothing with data_parallel.sharding = 'optim_grads_params', whose "
-                   "buckets are the units that are gathered: embedding, each layer, norm and head; "
-                   "leave it out");
+    refuse_choices(
+        m, {&m.key_of(spec.buckets.size), &m.key_of(spec.buckets.count)},
+        "means nothing with data_parallel.sharding = 'optim_grads_params', whose buckets are the "
+        "units that are gathered: embedding, each layer, norm and head; leave it out");
   const bool keeps_gradients = spec.division < StateDivision::optim_grads;
   if (m->reduce_every == Settings::ReduceEvery::microbatch && keeps_gradients)
     m.fail(m->reduce_every,
-           fmt::format("data_parallel.reduce_every = 'microbatch' saves the memory of whole "
-                       "gradients, but data_parallel.sharding = '{}' keeps them whole; nearest: "
-                       "'step', or sharding = 'optim_grads'",
-                       sharding));
+           "data_parallel.reduce_every = 'microbatch' saves the memory of whole gradients, but "
+           "data_parallel.sharding = '{}' keeps them whole; nearest: 'step', or sharding = "
+           "'optim_grads'",
+           sharding);
 }
 
 void check_sharding_of_state(const Manifest& m, Purpose purpose) {
@@ -65,16 +65,16 @@ void check_sharding_of_state(const Manifest& m, Purpose purpose) {
   }
   if (m->mesh.dp == 1 && purpose == Purpose::launch)
     m.fail(spec.division,
-           fmt::format("data_parallel.sharding = '{}' divides the training state among the "
-                       "replicas, but mesh.dp = 1 leaves nothing to shard over; nearest: dp = 2, "
-                       "or sharding = 'none'",
-                       m.text(spec.division)));
+           "data_parallel.sharding = '{}' divides the training state among the replicas, but "
+           "mesh.dp = 1 leaves nothing to shard over; nearest: dp = 2, "
+           "or sharding = 'none'",
+           m.text(spec.division));
   if (spec.repairs && !m->recovery.neighbour_copies && spec.instances == 1)
     m.fail(spec.repairs,
-           fmt::format("data_parallel.on_difference = 'repair' means nothing with "
-                       "data_parallel.sharding = '{}' and recovery.neighbour_copies = false, where "
-                       "each slice has one owner, so that nothing can differ; leave it out",
-                       m.text(spec.division)));
+           "data_parallel.on_difference = 'repair' means nothing with data_parallel.sharding = "
+           "'{}' and recovery.neighbour_copies = false, where each slice has one owner, so that "
+           "nothing can differ; leave it out",
+           m.text(spec.division));
 }
 
 void check_buckets(const Manifest& m) {
@@ -82,14 +82,15 @@ void check_buckets(const Manifest& m) {
   if (count == 0) return;
   if (!m.is_default(m.key_of(size)))
     m.fail(count,
-           fmt::format("data_parallel.num_buckets = {} and data_parallel.bucket_size = {} both say "
-                       "how gradients are cut; leave one of the two out",
-                       count, size));
+           "data_parallel.num_buckets = {} and data_parallel.bucket_size = {} both say how "
+           "gradients are cut; leave one of the two out",
+           count, size);
   const auto parameters = std::ssize(stages::parameters_of(m->model));
   if (count > parameters)
-    m.fail(count, fmt::format("data_parallel.num_buckets = {}, but a bucket holds whole "
-                              "parameters, and the model has {}; at most {}",
-                              count, parameters, parameters));
+    m.fail(count,
+           "data_parallel.num_buckets = {}, but a bucket holds whole parameters, and the model has "
+           "{}; at most {}",
+           count, parameters, parameters);
 }
 
 }  // namespace

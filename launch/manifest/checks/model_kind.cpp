@@ -16,17 +16,17 @@ void check_kind_keys(const Manifest& m) {
     const auto kinds = stages::model_kinds();
     const auto reads =
         std::ranges::find_if(kinds, [&](const auto& kind) { return some->is_of(kind); });
-    m.fail(key, fmt::format("{} is a key of model.kind = '{}', but the kind is '{}'; nearest: {}",
-                            key.full_name(), reads->name, own.name,
-                            fmt::format(fmt::runtime(some->otherwise), own.name)));
+    m.fail(key, "{} is a key of model.kind = '{}', but the kind is '{}'; nearest: {}",
+           key.full_name(), reads->name, own.name,
+           fmt::format(fmt::runtime(some->otherwise), own.name));
   }
 }
 
 /// Refuses a key that the type of the rotary embedding does not read.
 void check_read(const Manifest& m, const Key& key) {
   if (!m.given(key) || reads_key(m->model.rotary.type, key.name)) return;
-  m.fail(key, fmt::format("{} is not read with model.rope_type = '{}'; nearest: leave it out",
-                          key.full_name(), name_of(m->model.rotary.type)));
+  m.fail(key, "{} is not read with model.rope_type = '{}'; nearest: leave it out", key.full_name(),
+         name_of(m->model.rotary.type));
 }
 
 void check_rotary(const Manifest& m) {
@@ -35,8 +35,8 @@ void check_rotary(const Manifest& m) {
   check_read(m, m.key_of(rotary.original_max_position_embeddings));
   check_read(m, m.key_of(rotary.truncate));
   if (tensor::reads(rotary.type, "factor") && !m.given(rotary.factor))
-    m.fail(rotary.type, fmt::format("model.rope_type = '{}' needs model.rope_factor; usual: 2 to 8",
-                                    name_of(rotary.type)));
+    m.fail(rotary.type, "model.rope_type = '{}' needs model.rope_factor; usual: 2 to 8",
+           name_of(rotary.type));
 }
 
 }  // namespace
@@ -48,9 +48,9 @@ void check_model_kind(const Manifest& m) {
   const std::int64_t& seq_len = m->batch.seq_len;
   if (stages::traits_of(m->model.kind).learns_positions && seq_len > positions)
     m.fail(seq_len,
-           fmt::format("batch.seq_len = {} must be at most model.max_position_embeddings = {}; "
-                       "nearest: seq_len = {}",
-                       seq_len, positions, positions));
+           "batch.seq_len = {} must be at most model.max_position_embeddings = {}; nearest: "
+           "seq_len = {}",
+           seq_len, positions, positions);
 }
 
 }  // namespace troupe::launch

@@ -61,17 +61,15 @@ std::string fault_of(const GroupCount& count, const stages::ModelConfig& model) 
   const auto& [match, update] = count.group;
   if (update.frozen && (update.lr_scale != 1 || update.weight_decay))
     return fmt::format(
-        "'{}' is frozen, so it has neither lr_scale nor weight_decay; leave them "
-        "out",
-        match);
+        "'{}' is frozen, so it has neither lr_scale nor weight_decay; leave them out", match);
   if (count.tensors > 0) return "";
   const auto tensors = stages::stored_tensors(model);
   const auto taken = std::ranges::find_if(
       tensors, [&](const auto& tensor) { return count.group.matches(tensor.name); });
   if (taken != tensors.end())
     return fmt::format(
-        "'{}' matches only what groups before it match, as '{}' does {}; the first "
-        "group that matches decides, so put it before that one",
+        "'{}' matches only what groups before it match, as '{}' does {}; the first group that "
+        "matches decides, so put it before that one",
         match, stages::group_of(taken->name, model.groups)->match, taken->name);
   return fmt::format("'{}' matches no parameter of the model; the nearest names are {}", match,
                      nearest_names(match, model));
@@ -101,11 +99,11 @@ std::vector<GroupCount> count_groups(const stages::ModelConfig& model) {
 void check_groups(const Manifest& m) {
   for (const GroupCount& count : count_groups(m->model))
     if (const std::string fault = fault_of(count, m->model); !fault.empty())
-      m.fail(m->model.groups, "optimizer.group: " + fault);
+      m.fail(m->model.groups, "optimizer.group: {}", fault);
   if (stages::num_trained_parameters(m->model) == 0)
-    m.fail(m->model.groups,
-           "optimizer.group: all parameters are frozen, so that nothing trains; leave some to "
-           "train");
+    m.fail(
+        m->model.groups,
+        "optimizer.group: all parameters are frozen, so that nothing trains; leave some to train");
 }
 
 FrozenDifference compare_frozen(const stages::ModelConfig& now, const stages::ModelConfig& before) {

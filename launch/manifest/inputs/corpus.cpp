@@ -41,14 +41,6 @@ Text text_of(const Key& key, const Row& row) {
   return {key, key.full_name() + which, row.files};
 }
 
-/// Calls `body` and gives its errors the place in the manifest that names the files.
-template <typename Body>
-auto about_files(const Manifest& m, const Key& key, const Body& body) try {
-  return body();
-} catch (const Error& error) {
-  m.fail(key, error.what(), error.kind());
-}
-
 /// The files that the patterns match. A name that exists is taken literally, whatever characters it
 /// has.
 std::vector<std::string> expanded(const Manifest& m, const Text& text) {
@@ -58,7 +50,7 @@ std::vector<std::string> expanded(const Manifest& m, const Text& text) {
     if (fs::is_regular_file(pattern, ignored))
       files.push_back(pattern);
     else
-      std::ranges::copy(about_files(m, text.key, [&] { return stages::expand_files({pattern}); }),
+      std::ranges::copy(m.about(text.key, [&] { return stages::expand_files({pattern}); }),
                         std::back_inserter(files));
   return files;
 }
@@ -66,16 +58,14 @@ std::vector<std::string> expanded(const Manifest& m, const Text& text) {
 /// The size of a file in bytes. Throws if it is not a readable file with content.
 std::int64_t check_file(const Manifest& m, const Key& key, const std::string& file) {
   std::error_code error;
-  if (!fs::is_regular_file(file, error))
-    m.fail(key, fmt::format("{} is not a file", file), ErrorKind::data);
-  if (access(file.c_str(), R_OK) != 0)
-    m.fail(key, fmt::format("{} cannot be read", file), ErrorKind::data);
-  about_files(m, key, [&] { stages::file_kind(file, m->data.tokenizer); });
+  if (!fs::is_regular_file(file, error)) m.fail_as(ErrorKind::data, key, "{} is not a file", file);
+  if (access(file.c_str(), R_OK) != 0) m.fail_as(ErrorKind::data, key, "{} cannot be read", file);
+  m.about(key, [&] { stages::file_kind(file, m->data.tokenizer); });
   if (!utf8::is_valid(file))
-    m.fail(key, fmt::format("the file name {} is not UTF-8; rename it", stages::valid_utf8(file)),
-           ErrorKind::data);
+    m.fail_as(ErrorKind::data, key, "the file name {} is not UTF-8; rename it",
+              stages::valid_utf8(file));
   const auto bytes = static_cast<std::int64_t>(fs::file_size(file));
-  if (bytes == 0) m.fail(key, fmt::format("{} is empty", file), ErrorKind::data);
+  if (bytes == 0) m.fail_as(ErrorKind::data, key, "{} is empty", file);
   return bytes;
 }
 
@@ -83,25 +73,22 @@ std::int64_t check_file(const Manifest& m, const Key& key, const std::string& fi
 void check_one_sample(const Manifest& m, const Text& text, std::int64_t tokens) {
   const std::int64_t seq_len = m->batch.seq_len;
   if (tokens > seq_len) return;
-  m.fail(
-      text.key,
-      fmt::format("{} holds {}, but a sample takes batch.seq_len + 1 = {}; nearest: seq_len = {}",
-                  text.name, schedules::counted(tokens, "token"), seq_len + 1,
-                  std::max<std::int64_t>(tokens - 1, 1)),
-      ErrorKind::data);
+  m.fail_as(ErrorKind::data, text.key,
+            "{} holds {}, but a sample takes batch.seq_len + 1 = {}; nearest: seq_len = {}",
+            text.name, schedules::counted(tokens, "token"), seq_len + 1,
+            std::max<std::int64_t>(tokens - 1, 1));
 }
 
 /// For a text of which no document makes a sample.
 [[noreturn]] void fail_without_document(const Manifest& m, const Text& text, std::int64_t tokens,
                                         std::int64_t documents) {
-  m.fail(text.key,
-         fmt::format("{} holds {} in {}, but with batch.documents = '{}' a sample is a document of "
-                     "at least 2 tokens{}",
-                     text.name, schedules::counted(tokens, "token"),
-                     schedules::counted(documents, "document"), m.text(m->batch.documents),
-                     m->data.loss_on == stages::LossOn::response ? ", one of them behind its prompt"
-                                                                 : "; 'joined' joins them"),
-         ErrorKind::data);
+  m.fail_as(ErrorKind::data, text.key,
+            "{} holds {} in {}, but with batch.documents = '{}' a sample is a document of at least "
+            "2 tokens{}",
+            text.name, schedules::counted(tokens, "token"),
+            schedules::counted(documents, "document"), m.text(m->batch.documents),
+            m->data.loss_on == stages::LossOn::response ? ", one of them behind its prompt"
+                                                        : "; 'joined' joins them");
 }
 
 /// The samples that a token file makes. Throws if there is none.
@@ -120,7 +107,7 @@ std::int64_t count_samples(const Manifest& m, const Text& text, const stages::To
 void check_length(const Manifest& m, const Text& text, std::int64_t bytes,
                   const stages::Tokenizer& tokenizer) {
   if (bytes > kShortBytes + kLongestTokenBytes * m->batch.seq_len) return;
-  const stages::CorpusCount count = about_files(m, text.key, [&] {
+  const stages::CorpusCount count = m.about(text.key, [&] {
     return stages::count_corpus(text.files, m->data.loss_on, m->batch.documents, tokenizer);
   });
   if (m->batch.documents == stages::Documents::joined)
@@ -129,17 +116,13 @@ void check_length(const Manifest& m, const Text& text, std::int64_t bytes,
     fail_without_document(m, text, count.tokens, count.documents);
 }
 
-std::unique_ptr<stages::Tokenizer> open_tokenizer(const Manifest& m) try {
+std::unique_ptr<stages::Tokenizer> open_tokenizer(const Manifest& m) {
   const std::string& name = m->data.tokenizer;
   std::error_code ignored;
   if (name != stages::kBytesTokenizer && !fs::exists(name, ignored))
-    throw Error(
-        ErrorKind::data,
-        fmt::format("{}: {}", name,
-                    stages::why_unreadable(name, "no such tokenizer; 'bytes' needs no file")));
-  return stages::Tokenizer::open(name);
-} catch (const Error& error) {
-  m.fail(m->data.tokenizer, error.what(), error.kind());
+    m.fail_as(ErrorKind::data, name, "{}: {}", name,
+              stages::why_unreadable(name, "no such tokenizer; 'bytes' needs no file"));
+  return m.about(name, [&] { return stages::Tokenizer::open(name); });
 }
 
 /// A token that a file beside the tokenizer names may lack a row of the model; if a text has it,
@@ -149,20 +132,18 @@ void check_tokenizer(const Manifest& m, const stages::Tokenizer& tokenizer) {
   const std::int64_t vocab = m->model.vocab_size;
   if (tokens - stages::count_named_from(tokenizer, vocab) > vocab)
     m.fail(m->model.vocab_size,
-           fmt::format("model.vocab_size = {} is less than the {} tokens of data.tokenizer = '{}'; "
-                       "at least {}",
-                       vocab, tokens, m->data.tokenizer, tokens));
+           "model.vocab_size = {} is less than the {} tokens of data.tokenizer = '{}'; at least {}",
+           vocab, tokens, m->data.tokenizer, tokens);
 }
 
 /// Reads every token id of a .bin, because an id without a row of the embedding would end the run
 /// at some step. Returns their digest.
 std::string check_dataset(const Manifest& m, const Text& text) {
   const auto tokens =
-      about_files(m, text.key, [&] { return stages::TokenFile::open(text.files.front()); });
+      m.about(text.key, [&] { return stages::TokenFile::open(text.files.front()); });
   count_samples(m, text, *tokens);
-  about_files(m, text.key, [&] { stages::verify_dataset(text.files.front()); });
-  return about_files(m, text.key,
-                     [&] { return stages::scan_tokens(*tokens, m->model.vocab_size); });
+  m.about(text.key, [&] { stages::verify_dataset(text.files.front()); });
+  return m.about(text.key, [&] { return stages::scan_tokens(*tokens, m->model.vocab_size); });
 }
 
 /// Checks files after globs were expanded. Returns the digest of their tokens if it is known
@@ -171,12 +152,11 @@ std::string check_files(const Manifest& m, const Text& text) {
   const auto& files = text.files;
   if (m->data.loss_on == stages::LossOn::response)
     for (const std::string& file : files)
-      about_files(m, text.key, [&] { stages::require_responses(file); });
+      m.about(text.key, [&] { stages::require_responses(file); });
   if (std::ranges::any_of(files, stages::is_indexed_dataset)) {
     if (files.size() > 1)
-      m.fail(text.key,
-             fmt::format("{} lists a .bin token file with {} other files; it stands alone",
-                         text.name, files.size() - 1));
+      m.fail(text.key, "{} lists a .bin token file with {} other files; it stands alone", text.name,
+             files.size() - 1);
     open_tokenizer(m);  // only checks that it opens: the ids themselves are read below
     return check_dataset(m, text);
   }

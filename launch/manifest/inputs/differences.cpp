@@ -66,8 +66,7 @@ void compare_training(const actors::RunSpec& spec, const stages::CheckpointInfo&
   const double lr = stages::learning_rate(spec.optimizer, info.step);
   if (info.step > 0 && lr != info.training->lr)
     told.push_back(
-        fmt::format("step {} had a learning rate of {:.3g}, the settings of now give it "
-                    "{:.3g}",
+        fmt::format("step {} had a learning rate of {:.3g}, the settings of now give it {:.3g}",
                     info.step, info.training->lr, lr));
 }
 
@@ -101,27 +100,22 @@ std::string dead_steps_warning(const actors::RunSpec& spec) {
 void check_cursor(const Manifest& m, const stages::CheckpointInfo& info) {
   const Differences found = differences(m, info);
   if (found.cursor.empty() || m->other_data) return;
-  m.fail(
-      m->checkpoint.resume,
-      fmt::format("the checkpoint of step {} counts its samples, {} so far, in other data: {}. Go "
-                  "on with its data; or start a new run from its weights, with "
-                  "checkpoint.weights_only = true; or go on counting in the new data, with "
-                  "checkpoint.other_data = true",
-                  info.step, info.next_sample, fmt::join(found.cursor, "; ")),
-      ErrorKind::data);
+  m.fail_as(ErrorKind::data, m->checkpoint.resume,
+            "the checkpoint of step {} counts its samples, {} so far, in other data: {}. Go on "
+            "with its data; or start a new run from its weights, with checkpoint.weights_only = "
+            "true; or go on counting in the new data, with checkpoint.other_data = true",
+            info.step, info.next_sample, fmt::join(found.cursor, "; "));
 }
 
 void check_released(const Manifest& m, const stages::CheckpointInfo& info) {
   const auto released = compare_frozen(m->model, info.model).released;
   if (released.empty()) return;
-  m.fail(
-      m->checkpoint.resume,
-      fmt::format("{} {} frozen up to step {}, so the checkpoint has no moments of {}. Freeze {} "
-                  "by an optimizer.group as before, or start from the weights alone with "
-                  "checkpoint.weights_only = true",
-                  fmt::join(released, ", "), released.size() == 1 ? "was" : "were", info.step,
-                  released.size() == 1 ? "it" : "them", released.size() == 1 ? "it" : "them"),
-      ErrorKind::data);
+  m.fail_as(ErrorKind::data, m->checkpoint.resume,
+            "{} {} frozen up to step {}, so the checkpoint has no moments of {}. Freeze {} by an "
+            "optimizer.group as before, or start from the weights alone with "
+            "checkpoint.weights_only = true",
+            fmt::join(released, ", "), released.size() == 1 ? "was" : "were", info.step,
+            released.size() == 1 ? "it" : "them", released.size() == 1 ? "it" : "them");
 }
 
 }  // namespace troupe::launch

@@ -21,16 +21,14 @@ void look_for_gpus(const Manifest& manifest, Machine& machine) {
   cluster.emulates_gpus = machine.gpus->emulates;
   if (const std::string wrong = actors::fault_of_device(cluster, mesh); !wrong.empty())
     manifest.fail(manifest->cluster.device.kind,
-                  fmt::format("cluster.device = 'cuda' with mesh.pp = {}, mesh.dp = {} and "
-                              "mesh.tp = {}: {}",
-                              mesh.pp, mesh.dp, mesh.tp, wrong));
+                  "cluster.device = 'cuda' with mesh.pp = {}, mesh.dp = {} and mesh.tp = {}: {}",
+                  mesh.pp, mesh.dp, mesh.tp, wrong);
 }
 
 void require_gpu(const Manifest& manifest, const Machine& machine) {
   if (asks_for_cuda(manifest) && !machine.gpus->fault.empty())
-    manifest.fail(manifest->cluster.device.kind,
-                  fmt::format("cluster.device = 'cuda': {}", machine.gpus->fault),
-                  ErrorKind::unavailable);
+    manifest.fail_as(ErrorKind::unavailable, manifest->cluster.device.kind,
+                     "cluster.device = 'cuda': {}", machine.gpus->fault);
 }
 
 }  // namespace troupe::launch

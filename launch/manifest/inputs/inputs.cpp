@@ -18,25 +18,10 @@ namespace {
 void check_steps_left(const Manifest& m, const stages::CheckpointInfo& info) {
   const std::int64_t max_steps = m->max_steps;
   if (info.step >= max_steps)
-    m.fail(
-        m->max_steps,
-        fmt::format(
-            "run.max_steps = {} counts from the first start, and checkpoint.resume is of step {}; "
-            "at least {}",
-            m->max_steps, info.step, info.step + 1));
-}
-
-/// Calls `body` and gives its errors the place of the member that names the checkpoint.
-template <typename Body>
-auto about(const std::string& member, const Manifest& m, const Body& body) try {
-  return body();
-} catch (const Error& error) {
-  m.fail(member, error.what(), error.kind());
-}
-
-void check_model(const std::string& member, const Manifest& m,
-                 const stages::CheckpointReader& checkpoint) {
-  about(member, m, [&] { checkpoint.check_model(m->model); });
+    m.fail(m->max_steps,
+           "run.max_steps = {} counts from the first start, and checkpoint.resume is of step {}; "
+           "at least {}",
+           m->max_steps, info.step, info.step + 1);
 }
 
 Manifest complete(Manifest manifest, const Machine& machine, Purpose purpose = Purpose::launch) {
@@ -74,10 +59,10 @@ std::optional<stages::CheckpointInfo> check_start(const Manifest& m,
   const bool is_new = m->checkpoint.resume.empty();
   const std::string& path = is_new ? m->model_from : m->checkpoint.resume;
   if (path.empty()) return std::nullopt;
-  const auto checkpoint = about(path, m, [&] { return stages::CheckpointReader::open(path); });
-  about(path, m, [&] { checkpoint->verify(progress); });
+  const auto checkpoint = m.about(path, [&] { return stages::CheckpointReader::open(path); });
+  m.about(path, [&] { checkpoint->verify(progress); });
   if (is_new || m->checkpoint.weights_only) {
-    check_model(path, m, *checkpoint);
+    m.about(path, [&] { checkpoint->check_model(m->model); });
     return std::nullopt;
   }
   check_fits(m, *checkpoint);
@@ -85,7 +70,7 @@ std::optional<stages::CheckpointInfo> check_start(const Manifest& m,
 }
 
 void check_fits(const Manifest& m, const stages::CheckpointReader& checkpoint) {
-  check_model(m->checkpoint.resume, m, checkpoint);
+  m.about(m->checkpoint.resume, [&] { checkpoint.check_model(m->model); });
   check_cursor(m, checkpoint.info());
   check_released(m, checkpoint.info());
   check_steps_left(m, checkpoint.info());

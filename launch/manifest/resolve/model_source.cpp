@@ -38,9 +38,8 @@ bool describes(const stages::ModelConfig& model, const Key& key) {
 void fix(Manifest& m, const Key& key, const Value& value) {
   if (!m.given(key)) return m.settle(key, value);
   if (m.value(key) != value)
-    m.fail(key, fmt::format("{} = {} contradicts the model in model.from, where it is {}; leave it "
-                            "out",
-                            key.full_name(), to_toml(m.value(key)), to_toml(value)));
+    m.fail(key, "{} = {} contradicts the model in model.from, where it is {}; leave it out",
+           key.full_name(), to_toml(m.value(key)), to_toml(value));
 }
 
 void take_model(const stages::ModelConfig& model, Manifest& m) {
@@ -68,19 +67,12 @@ void resolve_source(Manifest& m) {
   std::string& from = m->model_from;
   if (from.empty()) return;
   from = m.absolute(m.key_of(from), from);
-  const auto source = [&] {
-    try {
-      return stages::CheckpointReader::open(from);
-    } catch (const Error& error) {
-      m.fail(from, error.what(), error.kind());
-    }
-  }();
+  const auto source = m.about(from, [&] { return stages::CheckpointReader::open(from); });
   if (source->info().model.value_head)
-    m.fail(from,
-           fmt::format("{} has a value head (LlamaForTokenClassification), which is computed and "
-                       "copied, but not trained; name a LlamaForCausalLM",
-                       from),
-           ErrorKind::data);
+    m.fail_as(ErrorKind::data, from,
+              "{} has a value head (LlamaForTokenClassification), which is computed and copied, "
+              "but not trained; name a LlamaForCausalLM",
+              from);
   take_model(source->info().model, m);
   m.derive(m->data.tokenizer, source->tokenizer());
 }

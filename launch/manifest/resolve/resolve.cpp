@@ -24,8 +24,7 @@ void resolve_run(Manifest& m) {
   if (!m.given(m->name))
     m.settle(m.key_of(m->name), std::filesystem::path(m.name()).stem().string());
   if (m->name.empty() || m->name.find('/') != std::string::npos)
-    m.fail(m->name,
-           fmt::format("run.name = {} must be a name without '/'", to_toml(Value(m->name))));
+    m.fail(m->name, "run.name = {} must be a name without '/'", to_toml(Value(m->name)));
   const std::string dir = m.given(key) ? m->dir : "runs/" + m->name;
   if (dir.empty()) m.fail(key, "run.dir is empty; it must name a directory to make");
   // Appends a slash and takes the parent, which removes a trailing slash if there was one.
@@ -63,10 +62,9 @@ void resolve_model(Manifest& m) {
   if (hidden % heads != 0) {
     const std::int64_t low = std::max<std::int64_t>(hidden / heads, 1);
     m.fail(model.num_attention_heads,
-           fmt::format(
-               "model.hidden_size = {0} is not a multiple of model.num_attention_heads = {1}, and "
-               "model.head_dim is not given; nearest hidden_size: {2} or {3}",
-               hidden, heads, low * heads, (low + 1) * heads));
+           "model.hidden_size = {0} is not a multiple of model.num_attention_heads = {1}, and "
+           "model.head_dim is not given; nearest hidden_size: {2} or {3}",
+           hidden, heads, low * heads, (low + 1) * heads);
   }
   m.resolve(model.head_dim, hidden / heads);
 }
@@ -79,17 +77,16 @@ std::int64_t decay_steps(const Manifest& m) {
   if (decay == stages::Decay::wsd) return std::max<std::int64_t>(m->max_steps / 10, 1);
   if (warmup >= m->max_steps)
     m.fail(warmup,
-           fmt::format("optimizer.warmup_steps = {} leaves no step of run.max_steps = {} for the "
-                       "{} decay; at most {}",
-                       warmup, m->max_steps, m.text(decay), m->max_steps - 1));
+           "optimizer.warmup_steps = {} leaves no step of run.max_steps = {} for the {} decay; at "
+           "most {}",
+           warmup, m->max_steps, m.text(decay), m->max_steps - 1);
   return m->max_steps - warmup;
 }
 
 /// Makes the files that a member of the manifest names absolute paths.
 void resolve_files(const Manifest& m, const Key& key, std::vector<std::string>& files) {
   for (std::string& file : files) {
-    if (file.empty())
-      m.fail(key, fmt::format("{} holds an empty name; name files to read", key.full_name()));
+    if (file.empty()) m.fail(key, "{} holds an empty name; name files to read", key.full_name());
     file = m.absolute(key, file);
   }
 }
@@ -110,9 +107,8 @@ void resolve_rows(const Manifest& m, std::vector<Row>& rows) {
 std::string read_plan(const Manifest& m, const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file || std::filesystem::is_directory(path))
-    m.fail(m->schedule.csv,
-           fmt::format("{}: {}", path, stages::why_unreadable(path, "no such plan file")),
-           ErrorKind::data);
+    m.fail_as(ErrorKind::data, m->schedule.csv, "{}: {}", path,
+              stages::why_unreadable(path, "no such plan file"));
   std::string text{std::istreambuf_iterator<char>(file), {}};
   if (!text.ends_with('\n')) text += '\n';
   const auto parsed = schedules::parse_csv(text);

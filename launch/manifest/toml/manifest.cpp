@@ -156,14 +156,15 @@ std::filesystem::path Manifest::with_home(const Key& key, const std::string& pat
   if (!path.starts_with('~')) return path;
   const std::size_t end = path.find('/');
   if (end != std::string::npos ? end != 1 : path.size() != 1)
-    fail(key,
-         fmt::format("{} = {}: only ~ and ~/ stand for a home directory; write the whole path, "
-                     "or ./{} for that name itself",
-                     key.full_name(), quoted(path), path));
+    fail(
+        key,
+        "{} = {}: only ~ and ~/ stand for a home directory; write the whole path, or ./{} for that "
+        "name itself",
+        key.full_name(), quoted(path), path);
   const auto home = home_directory();
   if (!home)
-    fail(key, fmt::format("{} = {}: the home directory for ~ is not known; set HOME",
-                          key.full_name(), quoted(path)));
+    fail(key, "{} = {}: the home directory for ~ is not known; set HOME", key.full_name(),
+         quoted(path));
   return end == std::string::npos ? *home : *home / path.substr(end + 1);
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <optional>
 #include <span>
@@ -87,10 +89,23 @@ class Manifest {
   /// Where a key was set: "file:line:column", "--set table.key=value", or only the file's name for
   /// a default.
   std::string where(const auto& key) const { return place_of(key_of(key)); }
+  /// Throws Error{manifest} with where(key) before the message.
+  template <typename... Args>
+  [[noreturn]] void fail(const auto& key, fmt::format_string<Args...> message,
+                         Args&&... args) const {
+    fail_as(ErrorKind::manifest, key, message, std::forward<Args>(args)...);
+  }
   /// Throws Error{kind} with where(key) before the message.
-  [[noreturn]] void fail(const auto& key, const std::string& message,
-                         ErrorKind kind = ErrorKind::manifest) const {
-    throw Error(kind, where(key) + ": " + message);
+  template <typename... Args>
+  [[noreturn]] void fail_as(ErrorKind kind, const auto& key, fmt::format_string<Args...> message,
+                            Args&&... args) const {
+    throw Error(kind, where(key) + ": " + fmt::format(message, std::forward<Args>(args)...));
+  }
+  /// What `body` returns. Its errors get the place of the key.
+  auto about(const auto& key, const auto& body) const try {
+    return body();
+  } catch (const Error& error) {
+    fail_as(error.kind(), key, "{}", error.what());
   }
   /// A path that the key holds, with a leading ~ replaced by the home directory. Throws
   /// Error{manifest} for ~name, which is not supported.

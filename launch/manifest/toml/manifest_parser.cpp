@@ -160,8 +160,8 @@ void ManifestParser::mark_derived() {
   for (const std::string& name : manifest_->derived)
     if (std::ranges::find(names, name) == names.end())
       manifest_.fail(manifest_->derived,
-                     fmt::format("run.derived names '{}'; did you mean '{}'? Derived keys are {}",
-                                 brief(name), nearest(name, known), quoted_list(known)));
+                     "run.derived names '{}'; did you mean '{}'? Derived keys are {}", brief(name),
+                     nearest(name, known), quoted_list(known));
   for (const Key& key : manifest_keys()) {
     Manifest::State& state = manifest_.state(key);
     if (state.origin != Manifest::Origin::file ||
