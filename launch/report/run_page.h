@@ -38,6 +38,11 @@ std::string state_mark(const RunReport& run);
 std::string time_bar(const TimeAccount& time);
 /// Bars of the phases of recoveries and changes, and a table of what happened.
 std::string timeline_markup(const std::vector<TimelineEntry>& timeline);
+/// What ranks did, a row each, over an axis of milliseconds from 0 to `length_s`. Actions that run
+/// at the same time lie one above the other.
+std::string draw_gantt(const std::string& label, const std::vector<RankRow>& rows, double length_s);
+/// A list of the kinds of actions among the rows with their looks.
+std::string gantt_legend(const std::vector<RankRow>& rows);
 /// A measured step and its prediction, with the difference in words, and an advice that follows
 /// from it.
 std::string step_markup(const StepPicture& picture, const std::string& advice);

@@ -1,7 +1,6 @@
-#include "launch/report/gantt.h"
-
 #include <boost/test/unit_test.hpp>
 
+#include "launch/report/run_page.h"
 #include "tests/support/xml.h"
 
 namespace troupe::test {

@@ -6,18 +6,12 @@
 #include "launch/charts/html.h"
 #include "launch/charts/stacked_bar.h"
 #include "launch/host/quantities.h"
-#include "launch/manifest/resolve/run_spec.h"
-#include "launch/report/gantt.h"
-#include "launch/report/layout_advice.h"
 #include "launch/report/run_page.h"
 
-// Where the time of a run, and of a step of it, went.
+// Where the time of a run went.
 
 namespace troupe::launch {
 namespace {
-
-/// More ranks than a reader looks at are drawn as one replica.
-constexpr std::size_t kMostRows = 32;
 
 std::string percent_text(double share) {
   return fmt::format("{:.1f} %", 100 * share);
@@ -73,14 +67,6 @@ std::string exposed_text(const RunReport& run) {
                      percent_text(exposed / run.time.whole_s));
 }
 
-std::string gantt_of(const char* title, const std::vector<RankRow>& rows, double length_s) {
-  if (rows.empty()) return "";
-  return text_element("h3", {}, title) +
-         draw_gantt(fmt::format("{}: actions of {} ranks over {}", title, rows.size(),
-                                span_text(length_s)),
-                    rows, length_s);
-}
-
 }  // namespace
 
 std::string time_bar(const TimeAccount& time) {
@@ -105,25 +91,6 @@ std::string time_section(const RunReport& run) {
                  paragraph(fmt::format("{} in all, on average over the ranks.", span_text(whole)) +
                            exposed_text(run) + bubble_text(run)) +
                      time_bar(run.time) + draw_table(table) + rank_table(run.metrics));
-}
-
-std::string step_section(const RunReport& run) {
-  if (!run.step) return "";
-  const std::string advice = layout_advice(*run.step, to_run_spec(run.manifest));
-  return section("A step, rank by rank", step_markup(*run.step, advice));
-}
-
-std::string step_markup(const StepPicture& picture, const std::string& advice) {
-  std::vector<RankRow> shown = picture.measured;
-  std::string note;
-  if (shown.size() > kMostRows) {
-    std::erase_if(shown, [](const RankRow& row) { return row.replica > 0 || row.shard > 0; });
-    note = " Drawn are the first shards of the first replica.";
-  }
-  const double length = std::max(picture.measured_s(), picture.predicted_s());
-  return paragraph(in_words(picture) + advice + note) + gantt_legend(shown) +
-         gantt_of("As measured", shown, length) +
-         gantt_of("As the simulator expects it", picture.predicted, length);
 }
 
 }  // namespace troupe::launch

@@ -1,18 +1,25 @@
-#include "launch/report/gantt.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 
+#include "launch/charts/html.h"
 #include "launch/charts/plot.h"
 #include "launch/charts/stacked_bar.h"
 #include "launch/host/quantities.h"
+#include "launch/manifest/resolve/run_spec.h"
+#include "launch/report/layout_advice.h"
+#include "launch/report/run_page.h"
+
+// A step, rank by rank.
 
 namespace troupe::launch {
 namespace {
 
 using schedules::Op;
+
+/// More ranks than a reader looks at are drawn as one replica.
+constexpr std::size_t kMostRows = 32;
 
 constexpr double kRow = 24;
 constexpr double kBox = 20;
@@ -81,6 +88,14 @@ std::string box(const RankRow& row, std::size_t i, double top, double length_s) 
   return element("g", {}, content);
 }
 
+std::string gantt_of(const char* title, const std::vector<RankRow>& rows, double length_s) {
+  if (rows.empty()) return "";
+  return text_element("h3", {}, title) +
+         draw_gantt(fmt::format("{}: actions of {} ranks over {}", title, rows.size(),
+                                span_text(length_s)),
+                    rows, length_s);
+}
+
 }  // namespace
 
 std::string draw_gantt(const std::string& label, const std::vector<RankRow>& rows,
@@ -115,6 +130,25 @@ std::string gantt_legend(const std::vector<RankRow>& rows) {
   if (std::ranges::any_of(rows, [](const RankRow& row) { return row.collective_s() > 0; }))
     item({{"class", "wait in"}}, "of an action, waiting for collectives");
   return element("ul", {{"class", "legend"}}, items);
+}
+
+std::string step_section(const RunReport& run) {
+  if (!run.step) return "";
+  const std::string advice = layout_advice(*run.step, to_run_spec(run.manifest));
+  return section("A step, rank by rank", step_markup(*run.step, advice));
+}
+
+std::string step_markup(const StepPicture& picture, const std::string& advice) {
+  std::vector<RankRow> shown = picture.measured;
+  std::string note;
+  if (shown.size() > kMostRows) {
+    std::erase_if(shown, [](const RankRow& row) { return row.replica > 0 || row.shard > 0; });
+    note = " Drawn are the first shards of the first replica.";
+  }
+  const double length = std::max(picture.measured_s(), picture.predicted_s());
+  return paragraph(in_words(picture) + advice + note) + gantt_legend(shown) +
+         gantt_of("As measured", shown, length) +
+         gantt_of("As the simulator expects it", picture.predicted, length);
 }
 
 }  // namespace troupe::launch
