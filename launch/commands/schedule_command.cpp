@@ -7,6 +7,7 @@
 #include "launch/commands/options.h"
 #include "launch/commands/schedule_on_paper.h"
 #include "launch/host/console.h"
+#include "launch/run/json_fields.h"
 #include "launch/run/result_file.h"
 #include "schedules/drawing/draw.h"
 #include "schedules/plan/counted.h"
@@ -23,18 +24,6 @@ std::vector<double> peaks(const ScheduleOnPaper& s) {
   for (const int chunks : s.simulation.peak_activations)
     out.push_back(static_cast<double>(chunks) / s.chunks);
   return out;
-}
-
-json figures(const ScheduleOnPaper& s) {
-  return {{"kind", s.kind},
-          {"stages", s.plan.num_ranks()},
-          {"chunks", s.chunks},
-          {"microbatches", s.plan.num_microbatches},
-          {"wall", s.simulation.wall},
-          {"span", s.simulation.span},
-          {"step", s.simulation.step},
-          {"bubble_rate", s.simulation.bubble_rate},
-          {"peak_activations", peaks(s)}};
 }
 
 json causes_json(const ScheduleOnPaper& s) {
@@ -92,8 +81,15 @@ void write_files(const ScheduleOptions& options, const ScheduleOnPaper& schedule
 
 }  // namespace
 
+TROUPE_JSON_FIELDS(ScheduleOnPaper, x.kind, keyed("stages", x.plan.num_ranks()), x.chunks,
+                   keyed("microbatches", x.plan.num_microbatches), x.simulation.wall,
+                   x.simulation.span, x.simulation.step, x.simulation.bubble_rate,
+                   keyed("peak_activations", peaks(x)))
+TROUPE_JSON_FIELDS(Impossible, x.kind, x.why)
+TROUPE_JSON_FIELDS(Comparison, keyed("schedules", x.possible), x.impossible)
+
 std::string to_json(const ScheduleOnPaper& s) {
-  json head = figures(s);
+  json head = s;
   head["source"] = s.source;
   head["idle"] = s.simulation.idle;
   head["idle_causes"] = causes_json(s);
@@ -103,11 +99,7 @@ std::string to_json(const ScheduleOnPaper& s) {
 }
 
 std::string to_json(const Comparison& comparison) {
-  json out{{"schedules", json::array()}, {"impossible", json::array()}};
-  for (const ScheduleOnPaper& s : comparison.possible) out["schedules"].push_back(figures(s));
-  for (const Impossible& i : comparison.impossible)
-    out["impossible"].push_back({{"kind", i.kind}, {"why", i.why}});
-  return out.dump() + "\n";
+  return json(comparison).dump() + "\n";
 }
 
 std::string to_table(const Comparison& comparison) {

@@ -11,6 +11,9 @@
 #include "launch/run/report_fields.h"
 
 namespace troupe::launch {
+
+TROUPE_JSON_FIELDS(StepRow, x.step, x.loss, x.grad_norm, x.lr, x.tokens, x.step_s, x.mfu)
+
 namespace {
 
 using actors::EvalReport;
@@ -38,17 +41,12 @@ double exposed_of(const json& line) {
 }
 
 StepRow row_of(const json& line, const std::vector<RankTimes>& ranks) {
-  return {.step = integer_of(line, "step"),
-          .loss = number_of(line, "loss"),
-          .grad_norm = number_of(line, "grad_norm"),
-          .lr = number_of(line, "lr"),
-          .tokens = number_of(line, "tokens"),
-          .step_s = number_of(line, "step_s"),
-          .mfu = number_of(line, "mfu"),
-          .busy_s = mean(ranks, &RankTimes::busy_s),
-          .idle_s = mean(ranks, &RankTimes::idle_s),
-          .collective_s = mean(ranks, &RankTimes::collective_s),
-          .exposed_s = exposed_of(line)};
+  auto row = read_fields<StepRow>(line);
+  row.busy_s = mean(ranks, &RankTimes::busy_s);
+  row.idle_s = mean(ranks, &RankTimes::idle_s);
+  row.collective_s = mean(ranks, &RankTimes::collective_s);
+  row.exposed_s = exposed_of(line);
+  return row;
 }
 
 bool same_places(const std::vector<RankTimes>& a, const std::vector<RankTimes>& b) {

@@ -1,4 +1,5 @@
 #include <cstddef>
+#include <optional>
 
 #include "launch/charts/curve.h"
 #include "launch/report/run_report.h"
@@ -36,65 +37,44 @@ json curves_json(const Metrics& metrics) {
           {"mfu_percent", points_json(mfu_curve(metrics).raw)}};
 }
 
-json timeline_json(const TimelineEntry& h) {
-  json row{{"kind", h.kind}, {"time", h.time}, {"step", h.step}, {"text", h.text}};
-  if (h.rank >= 0) row["rank"] = h.rank;
-  if (!h.phases.empty()) row["stall_s"] = h.stall_s;
-  for (const Phase& phase : h.phases)
-    row["phases"].push_back({{"name", phase.name}, {"seconds", phase.seconds}});
-  return row;
-}
-
-json shape_json(const ShapeSpan& shape) {
-  return {
-      {"after_step", shape.after_step}, {"pp", shape.pp},      {"dp", shape.dp}, {"tp", shape.tp},
-      {"schedule", shape.schedule},     {"hosts", shape.hosts}};
-}
-
-json action_json(const TimedAction& a) {
-  return {schedules::to_string(a.action), a.begin_s, a.end_s};
-}
-
-json row_json(const RankRow& row) {
-  return {{"rank", row.rank},
-          {"replica", row.replica},
-          {"stage", row.stage},
-          {"shard", row.shard},
-          {"actions", array_of(row.actions, action_json)}};
-}
-
-json step_json(const StepPicture& picture) {
-  return {{"step", picture.step},
-          {"measured_s", picture.measured_s()},
-          {"predicted_s", picture.predicted_s()},
-          {"measured", array_of(picture.measured, row_json)},
-          {"predicted", array_of(picture.predicted, row_json)}};
-}
-
-json checkpoint_json(const CheckpointRow& row) {
-  json out{{"name", row.name}, {"step", row.step}, {"bytes", row.bytes}};
-  if (row.saved) out.update({{"time", row.saved->time}, {"duration_s", row.saved->duration_s}});
-  return out;
+/// The value if it is told.
+template <typename T>
+std::optional<T> told_if(bool is_told, const T& value) {
+  return is_told ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
 
+TROUPE_JSON_FIELDS(Phase, x.name, x.seconds)
+TROUPE_JSON_FIELDS(TimelineEntry, x.kind, x.time, x.step, x.text,
+                   keyed("rank", told_if(x.rank >= 0, x.rank)),
+                   keyed("stall_s", told_if(!x.phases.empty(), x.stall_s)),
+                   keyed("phases", told_if(!x.phases.empty(), x.phases)))
+TROUPE_JSON_FIELDS(ShapeSpan, x.after_step, x.pp, x.dp, x.tp, x.schedule, x.hosts)
+TROUPE_JSON_FIELDS(SavedCheckpoint, x.time, x.duration_s)
+TROUPE_JSON_FIELDS(CheckpointRow, x.name, x.step, x.bytes)
+TROUPE_JSON_FIELDS(StepPicture, x.step, keyed("measured_s", x.measured_s()),
+                   keyed("predicted_s", x.predicted_s()), x.measured, x.predicted)
+TROUPE_JSON_FIELDS(TimeShare, x.name, x.meaning, x.seconds, x.share)
+TROUPE_JSON_FIELDS(ChangedKey, x.key, x.value, keyed("default", x.fallback))
+TROUPE_JSON_FIELDS(DifferentKey, x.key, x.values)
+
+void to_json(json& out, const TimedAction& a) {
+  out = {schedules::to_string(a.action), a.begin_s, a.end_s};
+}
+
 json to_json(const RunReport& run) {
   const Metrics& metrics = run.metrics;
-  const auto time_json = [](const TimeShare& part) -> json {
-    return {{"name", part.name},
-            {"meaning", part.meaning},
-            {"seconds", part.seconds},
-            {"share", part.share}};
-  };
   const auto source_json = [](const NamedLosses& source) -> json {
     return {{"name", source.name}, {"tokens", source.tokens}, {"loss", points_json(source.losses)}};
   };
   const auto set_json = [](const NamedLosses& set) -> json {
     return {{"name", set.name}, {"loss", points_json(set.losses)}};
   };
-  const auto setting_json = [](const ChangedKey& key) -> json {
-    return {{"key", key.key}, {"value", key.value}, {"default", key.fallback}};
+  const auto checkpoint_json = [](const CheckpointRow& row) {
+    json out = row;
+    if (row.saved) out.update(json(*row.saved));
+    return out;
   };
   json out{{"name", run.name()},
            {"directory", run.directory},
@@ -103,29 +83,26 @@ json to_json(const RunReport& run) {
            {"max_steps", run.manifest->max_steps},
            {"parameters", run.parameters},
            {"machine", run.machine},
-           {"settings", array_of(changed_keys(run.manifest), setting_json)},
+           {"settings", changed_keys(run.manifest)},
            {"curves", curves_json(metrics)},
            {"sources", array_of(metrics.sources, source_json)},
            {"eval_sets", array_of(losses_by_set(metrics.evaluations), set_json)},
-           {"time", array_of(run.time.parts, time_json)},
+           {"time", run.time.parts},
            {"exposed_s", exposed_s(metrics)},
            {"ranks", metrics.ranks},
-           {"shapes", array_of(run.history.shapes, shape_json)},
-           {"events", array_of(run.history.timeline, timeline_json)},
+           {"shapes", run.history.shapes},
+           {"events", run.history.timeline},
            {"checkpoints", array_of(run.checkpoints, checkpoint_json)},
            {"repeat", run.repeated_by()},
            {"changed", run.manifest->changed}};
   if (run.ending) out["ending"] = to_json(*run.ending);
-  if (run.step) out["measured_step"] = step_json(*run.step);
+  if (run.step) out["measured_step"] = *run.step;
   return out;
 }
 
 json to_json(const std::vector<RunReport>& runs) {
-  const auto difference_json = [](const DifferentKey& key) -> json {
-    return {{"key", key.key}, {"values", key.values}};
-  };
   return {{"runs", array_of(runs, [](const RunReport& run) { return to_json(run); })},
-          {"differences", array_of(different_keys(runs), difference_json)}};
+          {"differences", different_keys(runs)}};
 }
 
 }  // namespace troupe::launch

@@ -11,7 +11,6 @@
 #include "actors/tuning/step_meter.h"
 #include "launch/control/event_json.h"
 #include "launch/host/quantities.h"
-#include "launch/run/json_fields.h"
 #include "schedules/analysis/simulate.h"
 #include "schedules/analysis/validate.h"
 
@@ -43,11 +42,7 @@ std::vector<TimedAction> actions_of(const json& rank) {
 std::vector<RankRow> rows_of(const json& file) {
   std::vector<RankRow> rows;
   for (const json& rank : objects_of(file, "ranks"))
-    rows.push_back({.rank = static_cast<int>(integer_of(rank, "rank")),
-                    .replica = static_cast<int>(integer_of(rank, "replica")),
-                    .stage = static_cast<int>(integer_of(rank, "stage")),
-                    .shard = static_cast<int>(integer_of(rank, "shard")),
-                    .actions = actions_of(rank)});
+    rows.emplace_back(read_fields<RankRow>(rank)).actions = actions_of(rank);
   return rows;
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "launch/run/json_fields.h"
 #include "schedules/plan/action.h"
 
 namespace troupe::launch {
@@ -38,6 +39,11 @@ struct RankRow {
   /// action did not wait for a message.
   std::optional<double> wait_begin_s(std::size_t action) const;
 };
+
+/// An action as [name, begin_s, end_s].
+void to_json(nlohmann::json& out, const TimedAction& action);
+TROUPE_JSON_FIELDS(RankRow, x.rank, x.replica, x.stage, x.shard,
+                   keyed("actions", nlohmann::json(x.actions)))
 
 /// A measured step, and beside it what the simulator says of the same actions.
 struct StepPicture {

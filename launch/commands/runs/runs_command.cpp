@@ -7,24 +7,17 @@
 #include "launch/host/console.h"
 #include "launch/host/local_time.h"
 #include "launch/host/quantities.h"
+#include "launch/run/json_fields.h"
 #include "launch/run/run_list.h"
 
 namespace troupe::launch {
-namespace {
 
-nlohmann::json fields_of(const ListedRun& run) {
-  nlohmann::json out{{"directory", run.directory.string()},
-                     {"name", run.name},
-                     {"state", run.state},
-                     {"reason", run.reason},
-                     {"step", run.step},
-                     {"max_steps", run.max_steps},
-                     {"loss", nullptr},
-                     {"checkpoint", run.checkpoint},
-                     {"changed", run.changed}};
-  if (run.loss) out["loss"] = *run.loss;
-  return out;
-}
+TROUPE_JSON_FIELDS(ListedRun, keyed("directory", x.directory.string()), x.name, x.state, x.reason,
+                   x.step, x.max_steps,
+                   keyed("loss", x.loss ? nlohmann::json(*x.loss) : nlohmann::json()), x.checkpoint,
+                   x.changed)
+
+namespace {
 
 /// The first line of a text, cut to fit a screen.
 std::string in_short(const std::string& text) {
@@ -47,9 +40,7 @@ std::string line_of(const ListedRun& run, std::size_t width) {
 int run(const RunsOptions& options) {
   const auto runs = list_runs(options.directory);
   if (options.json) {
-    nlohmann::json all = nlohmann::json::array();
-    for (const ListedRun& run : runs) all.push_back(fields_of(run));
-    print(to_text({{"runs", all}}) + "\n");
+    print(to_text({{"runs", runs}}) + "\n");
     return 0;
   }
   if (runs.empty()) print(fmt::format("no runs in {}\n", options.directory));
