@@ -6,6 +6,9 @@
 #include <variant>
 #include <vector>
 
+#include "actors/monitors/tap_request.h"
+#include "actors/topology/scale.h"
+
 namespace troupe::launch {
 
 struct PlanOptions {
@@ -62,21 +65,13 @@ struct DoctorOptions {};
 
 struct TapOptions {
   std::string run;
-  std::string edge;  ///< sender and receiver, as "0:1"
-  bool backward = false;
-  std::int64_t every = 1;
-  int microbatch = -1;  ///< microbatch to look at; -1: any
-  bool not_finite = false;
-  bool dump = false;
-  std::int64_t samples = 0;  ///< number of tensors after which to leave; 0: never
+  std::string edge;                 ///< sender and receiver, as "0:1"
+  actors::TapRequest request = {};  ///< of this edge
 };
+
 struct ScaleOptions {
   std::string run;
-  std::optional<int> pp;
-  std::optional<int> dp;
-  std::optional<int> tp;
-  std::optional<std::string> layout;  ///< split of the layers over chunks
-  std::optional<std::string> schedule;
+  actors::ScaleRequest request = {};
   bool json = false;
 };
 

@@ -146,14 +146,16 @@ void add_tap(CLI::App& app, TapOptions& o) {
       "A line has norm, mean, min, max, the elements that are not finite, and a histogram: bin 0 "
       "counts\nmagnitudes below 2^-40, bin i those in [2^(i-41), 2^(i-40)). Ctrl-C leaves.");
   required(sub, "--edge", o.edge, "FROM:TO", "Ranks of the sender and the receiver");
-  sub->add_flag("--backward", o.backward, "Gradients instead of activations");
-  number(sub, "--every", o.every, 1, kMost, "Only steps whose number is a multiple of this");
-  sub->add_option("--microbatch", o.microbatch, "Only this one; default: all")
+  sub->add_flag("--backward", o.request.backward, "Gradients instead of activations");
+  number(sub, "--every", o.request.every, 1, kMost,
+         "Only steps whose number is a multiple of this");
+  sub->add_option("--microbatch", o.request.microbatch, "Only this one; default: all")
       ->check(number_between(0, kMost));
-  sub->add_flag("--not-finite", o.not_finite, "Only tensors with an infinite element or a NaN");
-  sub->add_flag("--dump", o.dump,
+  sub->add_flag("--not-finite", o.request.only_not_finite,
+                "Only tensors with an infinite element or a NaN");
+  sub->add_flag("--dump", o.request.dump,
                 "Write each as safetensors into taps/ of the run directory; the step waits for it");
-  number(sub, "--samples", o.samples, 0, kMost,
+  number(sub, "--samples", o.request.samples, 0, kMost,
          "Look at, print and dump this many tensors in all, then leave; 0: stay");
 }
 
@@ -167,14 +169,14 @@ void add_scale(CLI::App& app, ScaleOptions& o) {
       "  troupe scale runs/first --dp 2 --schedule gpipe\n"
       "Another number of stages changes no loss; one of replicas or shards the order of sums.\n"
       "Returns when the first step of the new shape is committed, and prints what it cost.");
-  number(sub, "--pp", o.pp, 1, 1024, "Pipeline stages")->type_name("N");
-  number(sub, "--dp", o.dp, 1, 1024, "Replicas of the pipeline")->type_name("N");
-  number(sub, "--tp", o.tp, 1, 1024, "Tensor-parallel shards of a stage")->type_name("N");
-  sub->add_option("--layout", o.layout,
+  number(sub, "--pp", o.request.pp, 1, 1024, "Pipeline stages")->type_name("N");
+  number(sub, "--dp", o.request.dp, 1, 1024, "Replicas of the pipeline")->type_name("N");
+  number(sub, "--tp", o.request.tp, 1, 1024, "Tensor-parallel shards of a stage")->type_name("N");
+  sub->add_option("--layout", o.request.layout,
                   "How layers are split: even, ends, parameters, layers of each chunk as 3,2,1, or "
                   "Megatron-LM's letters")
       ->type_name("SPLIT");
-  sub->add_option("--schedule", o.schedule,
+  sub->add_option("--schedule", o.request.schedule,
                   "A schedule's name; csv: back to the manifest's own plan")
       ->type_name("KIND");
   sub->add_flag("--json", o.json, "Print one JSON object: code (0), text");

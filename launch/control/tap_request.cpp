@@ -95,8 +95,7 @@ std::string edges_text(const Ways& ways, const actors::TapRequest& request) {
 
 }  // namespace
 
-actors::TapRequest parse_edge(const std::string& text) {
-  actors::TapRequest request;
+actors::TapRequest parse_edge(const std::string& text, actors::TapRequest request) {
   const char* const end = text.data() + text.size();
   const auto from = std::from_chars(text.data(), end, request.from);
   const bool has_colon = from.ec == std::errc() && from.ptr != end && *from.ptr == ':';

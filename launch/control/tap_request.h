@@ -7,9 +7,9 @@
 
 namespace troupe::launch {
 
-/// A request for the edge in a text such as "0:1", sender and receiver. Throws Error{usage} for any
-/// other text.
-actors::TapRequest parse_edge(const std::string& text);
+/// The request for the edge in a text such as "0:1", sender and receiver. Throws Error{usage} for
+/// any other text.
+actors::TapRequest parse_edge(const std::string& text, actors::TapRequest request);
 
 /// The request as the "tap" object of the control protocol.
 nlohmann::json to_json(const actors::TapRequest& request);

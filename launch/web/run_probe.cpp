@@ -62,9 +62,7 @@ json trace_steps(Hub& hub, const json& status, std::int64_t steps) {
 }
 
 std::string tap_edge(Hub& hub, const json& status, const std::string& edge, bool backward) {
-  TapRequest request = parse_edge(edge);
-  request.backward = backward;
-  request.samples = kSamples;
+  const TapRequest request = parse_edge(edge, {.backward = backward, .samples = kSamples});
   if (const std::string why = never_fits(request, status); !why.empty())
     throw Error(ErrorKind::usage, why);
   std::string lines;

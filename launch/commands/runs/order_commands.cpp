@@ -24,17 +24,13 @@ Ending wait_for_end(ControlClient& launcher, const std::string& run) {
 }  // namespace
 
 int run(const ScaleOptions& options) {
-  const actors::ScaleRequest request{.pp = options.pp,
-                                     .dp = options.dp,
-                                     .tp = options.tp,
-                                     .layout = options.layout,
-                                     .schedule = options.schedule};
-  if (actors::to_string(request).empty())
+  if (actors::to_string(options.request).empty())
     throw Error(
         ErrorKind::usage,
         "nothing to change: give at least one of --pp, --dp, --tp, --layout and --schedule");
-  parse_scale(to_json(request));  // refuses what no run takes
-  const nlohmann::json answer = order_and_wait(options.run, "scale", "change", to_json(request));
+  const nlohmann::json request = to_json(options.request);
+  parse_scale(request);  // refuses what no run takes
+  const nlohmann::json answer = order_and_wait(options.run, "scale", "change", request);
   print((options.json ? answer.dump(2) : answer.at("text").get<std::string>()) + "\n");
   return 0;
 }

@@ -14,18 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-/// The tap request of the command line's options.
-actors::TapRequest request_of(const TapOptions& options) {
-  actors::TapRequest tap = parse_edge(options.edge);
-  tap.backward = options.backward;
-  tap.every = options.every;
-  tap.microbatch = options.microbatch;
-  tap.only_not_finite = options.not_finite;
-  tap.dump = options.dump;
-  tap.samples = options.samples;
-  return tap;
-}
-
 /// Throws Error{unavailable} if no tensor can match the tap after a change of the cluster.
 void check_change(const json& event, const actors::TapRequest& tap, const json& status) {
   json now = status;
@@ -43,7 +31,7 @@ void check_change(const json& event, const actors::TapRequest& tap, const json& 
 }  // namespace
 
 int run(const TapOptions& options) {
-  const actors::TapRequest tap = request_of(options);
+  const actors::TapRequest tap = parse_edge(options.edge, options.request);
   SignalFd signals{SIGINT, SIGTERM, SIGHUP};
   const auto run =
       attach(options.run, "tap", {.kinds = "tensor,membership", .who = "tap", .tap = to_json(tap)});
