@@ -24,7 +24,7 @@ Look look_of(const std::string& kind) {
 }
 
 /// What is shown, newest first.
-std::vector<const TimelineEntry*> shown(const RunNow& run, const std::string& filter) {
+std::vector<const TimelineEntry*> shown(const RunNow& run, std::string_view filter) {
   std::vector<const TimelineEntry*> all;
   for (const auto* timeline : {&run.timeline, &run.routine})
     for (const TimelineEntry& h : *timeline)
@@ -71,11 +71,11 @@ std::vector<std::string> kinds_of_events(const RunNow& run) {
   return kinds;
 }
 
-int draw_events(const Canvas& canvas, const RunNow& run, const std::string& filter,
-                const PaneView& view) {
-  const auto events = shown(run, filter);
+int draw_events(const Canvas& canvas, const RunNow& run, const PaneView& view) {
+  const auto events = shown(run, view.filter);
   const std::string what =
-      filter.empty() ? "all" : TimelineEntry{.kind = filter, .text = ""}.title();
+      view.filter.empty() ? "all"
+                          : TimelineEntry{.kind = std::string(view.filter), .text = ""}.title();
   const bool timed = canvas.width() >= kTimedColumns;
   const LocalTime local(events.empty() ? run.time : events.front()->time);
   Canvas inner = titled(

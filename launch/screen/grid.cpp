@@ -48,13 +48,6 @@ void Grid::put(int x, int y, const Cell& cell) {
   if (x >= 0 && x < width_ && y >= 0 && y < height_) cells_[index(x, y)] = cell;
 }
 
-std::string Grid::row(int y) const {
-  std::u32string text;
-  for (int x = 0; x < width_; ++x) text += at(x, y).glyph;
-  text.erase(text.find_last_not_of(U' ') + 1);
-  return utf8_of(text);
-}
-
 void Canvas::put(int x, int y, const Cell& cell) {
   if (x >= 0 && x < area_.width && y >= 0 && y < area_.height)
     grid_->put(area_.x + x, area_.y + y, cell);

@@ -52,8 +52,6 @@ class Grid {
   const Cell& at(int x, int y) const { return cells_[index(x, y)]; }
   /// Does nothing outside of the grid.
   void put(int x, int y, const Cell& cell);
-  /// A row as UTF-8, without blanks at its end.
-  std::string row(int y) const;
 
  private:
   std::size_t index(int x, int y) const {

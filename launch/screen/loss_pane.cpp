@@ -95,24 +95,25 @@ int draw_loss_axis(Canvas canvas, const Axis& axis, int rows) {
 
 }  // namespace
 
-void draw_loss(const Canvas& canvas, const RunNow& run, Scale scale, const PaneView& view) {
-  const bool log = scale == Scale::logarithmic;
+int draw_loss(const Canvas& canvas, const RunNow& run, const PaneView& view) {
+  const bool log = view.scale == Scale::logarithmic;
   std::string detail = "bold: smoothed";
   if (!run.evaluations.empty()) detail += "  \u25c6 evaluation";
   Canvas inner = titled(canvas, log ? "loss, logarithmic" : "loss", detail, view);
   const int rows = inner.height() - 1;
-  const Chart chart = chart_of(run, scale, inner.width(), rows);
+  const Chart chart = chart_of(run, view.scale, inner.width(), rows);
   if (chart.raw.empty()) {
     inner.text(0, 0, cut("The curve begins with the first step.", inner.width()),
                {.look = Look::soft});
-    return;
+    return 0;
   }
-  if (rows < kLeastCurveRows || inner.width() < kLeastCurveColumns) return;
+  if (rows < kLeastCurveRows || inner.width() < kLeastCurveColumns) return 0;
   const int left = draw_loss_axis(inner, chart.loss, rows);
   const int columns = inner.width() - left;
-  if (columns < kLeastCurveColumns) return;
+  if (columns < kLeastCurveColumns) return 0;
   draw_curve(inner.part({left, 0, columns, rows}), chart);
   draw_axis(inner.part({left, rows, columns, 1}), chart.steps, labels_of(chart.steps), columns - 1);
+  return 0;
 }
 
 }  // namespace troupe::launch

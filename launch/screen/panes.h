@@ -17,6 +17,8 @@ namespace troupe::launch {
 struct PaneView {
   bool focused = false;
   int scroll = 0;  ///< lines off the top; more than there are count as all but the last page
+  Scale scale = Scale::linear;   ///< of the loss
+  std::string_view filter = {};  ///< kind of the events that are shown; empty: all but routine
 };
 
 /// A pane's title, with what is shown of its subject. Returns the canvas below it.
@@ -29,11 +31,11 @@ void draw_axis(Canvas row, const Axis& axis, const std::vector<std::string>& lab
 
 /// State, progress and the newest numbers.
 void draw_head(Canvas canvas, const RunNow& run);
+
+// These return the most lines that can be scrolled off.
+
 /// The curve of the loss in dots, as measured and smoothed, with the evaluations.
-void draw_loss(const Canvas& canvas, const RunNow& run, Scale scale, const PaneView& view);
-
-// These scroll, and return the most lines that can be scrolled off.
-
+int draw_loss(const Canvas& canvas, const RunNow& run, const PaneView& view);
 /// The ranks in the shape of the mesh: a row for each replica, in it its stages from left to right,
 /// with their shards one below the other. Where a replica has too many stages for a row, they go on
 /// in the next.
@@ -41,9 +43,8 @@ int draw_mesh(const Canvas& canvas, const RunNow& run, const PaneView& view);
 /// The newest recorded step, a row for each rank: F, B, I, W with the number of their microbatch,
 /// and waits for messages.
 int draw_step(const Canvas& canvas, const RunNow& run, const PaneView& view);
-/// What happened, newest first, of the kind `filter`, or all but what is routine if it is empty.
-int draw_events(const Canvas& canvas, const RunNow& run, const std::string& filter,
-                const PaneView& view);
+/// What happened, newest first.
+int draw_events(const Canvas& canvas, const RunNow& run, const PaneView& view);
 /// The kinds of what happened, those that are routine last.
 std::vector<std::string> kinds_of_events(const RunNow& run);
 

@@ -59,22 +59,8 @@ Wishes wishes_of(const RunNow& run) {
           .mesh_rows = static_cast<int>(rows.size())};
 }
 
-int draw_pane(PaneId pane, const Canvas& canvas, const RunNow& run, const ScreenState& state) {
-  const PaneView view{.focused = pane == state.focus,
-                      .scroll = state.scrolled[static_cast<std::size_t>(pane)]};
-  switch (pane) {
-    case PaneId::loss:
-      draw_loss(canvas, run, state.scale, view);
-      return 0;
-    case PaneId::mesh:
-      return draw_mesh(canvas, run, view);
-    case PaneId::step:
-      return draw_step(canvas, run, view);
-    case PaneId::events:
-      break;
-  }
-  return draw_events(canvas, run, state.filter, view);
-}
+/// By PaneId.
+constexpr std::array kDraw{draw_loss, draw_mesh, draw_step, draw_events};
 
 }  // namespace
 
@@ -106,12 +92,16 @@ ScreenPicture draw_screen(const RunNow& run, const ScreenState& state, int width
     draw_help({grid, {0, top, grid.width(), grid.height() - top - layout.keys.height}});
     return picture;
   }
-  for (int pane = 0; pane < kNumPanes; ++pane) {
-    const Area& area = layout.panes[static_cast<std::size_t>(pane)];
+  for (std::size_t pane = 0; pane < kNumPanes; ++pane) {
+    const Area& area = layout.panes[pane];
     if (area.height < 1 || area.width < 1) continue;
-    const auto id = static_cast<PaneId>(pane);
-    picture.most_scrolled[static_cast<std::size_t>(pane)] = draw_pane(id, {grid, area}, run, state);
-    if (id == state.focus) picture.page = std::max(1, area.height - 2);
+    const bool focused = static_cast<PaneId>(pane) == state.focus;
+    picture.most_scrolled[pane] = kDraw[pane]({grid, area}, run,
+                                              {.focused = focused,
+                                               .scroll = state.scrolled[pane],
+                                               .scale = state.scale,
+                                               .filter = state.filter});
+    if (focused) picture.page = std::max(1, area.height - 2);
   }
   return picture;
 }

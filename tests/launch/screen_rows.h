@@ -4,8 +4,16 @@
 #include <vector>
 
 #include "launch/screen/frame.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 
 namespace troupe::test {
+
+/// A row of a grid as UTF-8, without blanks at its end.
+inline std::string row_of(const launch::Grid& grid, int y) {
+  std::string row;
+  for (int x = 0; x < grid.width(); ++x) row += stages::utf8_of(grid.at(x, y).glyph);
+  return row.erase(row.find_last_not_of(' ') + 1);
+}
 
 /// The rows of a grid as a terminal without UTF-8 shows them, without blanks at their ends.
 inline std::vector<std::string> rows_of(const launch::Grid& grid) {

@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "tests/launch/screen_rows.h"
 #include "tests/support/screen_emulator.h"
 #include "tests/support/seed.h"
 
@@ -22,7 +23,7 @@ using launch::Look;
 constexpr launch::TerminalKind kRich{.moves = true, .utf8 = true, .colours = Colours::many};
 
 void compare(const ScreenEmulator& screen, const Grid& grid) {
-  for (int y = 0; y < grid.height(); ++y) BOOST_TEST(screen.row(y) == grid.row(y));
+  for (int y = 0; y < grid.height(); ++y) BOOST_TEST(screen.row(y) == row_of(grid, y));
 }
 
 }  // namespace

@@ -62,8 +62,8 @@ BOOST_AUTO_TEST_CASE(a_curve_is_drawn_dot_by_dot) {
   for (int step = 1; step <= 4; ++step) run.loss.add({.x = static_cast<double>(step), .y = 3});
   const auto row = [&](int y) {
     Grid grid(15, 6);
-    draw_loss({grid, {0, 0, 15, 6}}, run, launch::Scale::linear, kTop);
-    return grid.row(y);
+    draw_loss({grid, {0, 0, 15, 6}}, run, kTop);
+    return row_of(grid, y);
   };
   // The labels of the loss take three columns and its axis one, so that the curve has 11 by 4
   // characters, 22 by 16 dots, for the steps 0 to 4. All values are in the middle, in the ninth row
@@ -80,21 +80,18 @@ BOOST_AUTO_TEST_CASE(a_curve_is_drawn_dot_by_dot) {
 
 BOOST_AUTO_TEST_CASE(the_loss_has_its_axes_its_evaluations_and_a_scale) {
   const RunNow run = shown_run(2, 1);
-  const auto rows = drawn(60, 12, [&](const Canvas& canvas) {
-    draw_loss(canvas, run, launch::Scale::linear, {.focused = true});
-  });
+  const auto rows =
+      drawn(60, 12, [&](const Canvas& canvas) { draw_loss(canvas, run, {.focused = true}); });
   BOOST_TEST(rows[0].starts_with("> loss -- bold: smoothed  o evaluation -----"));
   for (const char* tick : {"6+", "4+"}) BOOST_TEST(has(rows, tick), tick);
   BOOST_TEST(rows[11] == "  0                     20                     40");
   BOOST_TEST(has(rows, "o"));
   const auto log = drawn(60, 12, [&](const Canvas& canvas) {
-    draw_loss(canvas, run, launch::Scale::logarithmic, kTop);
+    draw_loss(canvas, run, {.scale = launch::Scale::logarithmic});
   });
   BOOST_TEST(log[0].starts_with("- loss, logarithmic --"));
   BOOST_TEST((log != rows));
-  const auto none = drawn(60, 12, [&](const Canvas& canvas) {
-    draw_loss(canvas, RunNow{}, launch::Scale::linear, kTop);
-  });
+  const auto none = drawn(60, 12, [&](const Canvas& canvas) { draw_loss(canvas, RunNow{}, kTop); });
   BOOST_TEST(none[1] == "The curve begins with the first step.");
 }
 
@@ -167,8 +164,9 @@ BOOST_AUTO_TEST_CASE(a_step_is_drawn_action_by_action) {
 BOOST_AUTO_TEST_CASE(events_are_newest_first_and_filtered_by_kind) {
   const RunNow run = shown_run(2, 1);
   const auto shown = [&](const std::string& filter, int scroll) {
-    return drawn(
-        59, 4, [&](const Canvas& canvas) { draw_events(canvas, run, filter, {.scroll = scroll}); });
+    return drawn(59, 4, [&](const Canvas& canvas) {
+      draw_events(canvas, run, {.scroll = scroll, .filter = filter});
+    });
   };
   BOOST_TEST(shown("", 0)[0].starts_with("- events -- all: 3 ---"));
   BOOST_TEST(shown("", 0)[1] == "     31  recovered     rank 1: the run went on after 500 ms");
@@ -180,7 +178,7 @@ BOOST_AUTO_TEST_CASE(events_are_newest_first_and_filtered_by_kind) {
   BOOST_TEST((kinds_of_events(run) == Rows{"evaluation", "failure", "recovered", "director"}));
   BOOST_TEST(shown("note", 0)[1] == "Nothing has happened yet.");
   const auto small = drawn(58, 3, [&](const Canvas& canvas) {
-    BOOST_TEST(draw_events(canvas, run, "", {.scroll = 1}) == 1);
+    BOOST_TEST(draw_events(canvas, run, {.scroll = 1}) == 1);
   });
   BOOST_TEST(small[2] == "     25  evaluation    loss 3.0000");
 }
@@ -188,10 +186,9 @@ BOOST_AUTO_TEST_CASE(events_are_newest_first_and_filtered_by_kind) {
 BOOST_AUTO_TEST_CASE(a_long_text_is_cut_or_goes_on_in_the_next_line) {
   RunNow run;
   run.timeline = {{.kind = "note", .step = 1, .text = std::string(30, 'a') + " bbb ccc"}};
-  const auto few = drawn(55, 3, [&](const Canvas& canvas) { draw_events(canvas, run, "", kTop); });
+  const auto few = drawn(55, 3, [&](const Canvas& canvas) { draw_events(canvas, run, kTop); });
   BOOST_TEST(few[1] == "      1  note          " + std::string(30, 'a') + " ~");
-  const auto many =
-      drawn(55, 12, [&](const Canvas& canvas) { draw_events(canvas, run, "", kTop); });
+  const auto many = drawn(55, 12, [&](const Canvas& canvas) { draw_events(canvas, run, kTop); });
   BOOST_TEST(many[1] == "      1  note          " + std::string(30, 'a'));
   BOOST_TEST(many[2] == std::string(23, ' ') + "bbb ccc");
 }
