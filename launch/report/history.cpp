@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <fstream>
+#include <filesystem>
 #include <utility>
 
 #include "actors/topology/reports.h"
@@ -169,16 +169,6 @@ History history_of(const std::vector<json>& events) {
   Historian historian;
   for (const json& event : events) historian.add(event);
   return historian.history();
-}
-
-std::vector<json> read_events(const std::filesystem::path& path) {
-  std::vector<json> events;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    json event = json::parse(line, nullptr, false);
-    if (event.is_object()) events.push_back(std::move(event));
-  }
-  return events;
 }
 
 }  // namespace troupe::launch

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -83,9 +82,5 @@ History history_of(const std::vector<nlohmann::json>& events);
 
 /// What a person is told of an event of any kind but steps.
 TimelineEntry entry_of(const nlohmann::json& event);
-
-/// Reads events.jsonl. A line that is not whole is left out, and a file that cannot be opened has
-/// none.
-std::vector<nlohmann::json> read_events(const std::filesystem::path& path);
 
 }  // namespace troupe::launch

@@ -82,7 +82,7 @@ RunReport read_report(const fs::path& run, double now) {
   if (report.metrics.steps.empty()) refuse_empty(run, report.live);
   report.parameters = place(to_run_spec(report.manifest)).parameters;
   report.machine = read_json(run / kMachineFile).value_or(json::object());
-  report.history = history_of(read_events(run / kEventsFile));
+  report.history = history_of(read_json_lines(run / kEventsFile));
   if (const auto step = read_json(run / kMeasuredStepFile)) report.step = step_picture(*step);
   report.time =
       where_time_went(time_sums(report.metrics, report.history), report.history,

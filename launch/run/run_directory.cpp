@@ -9,7 +9,6 @@
 #include <random>
 #include <utility>
 
-#include "launch/run/file_lock.h"
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/storage/output_file.h"
 #include "tensor/errors/error.h"
@@ -39,7 +38,7 @@ int take_lock(const fs::path& path) {
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0)
     throw Error(ErrorKind::data, fmt::format("cannot write {}: {}", file, std::strerror(errno)));
-  struct flock lock = whole_file(F_WRLCK);
+  struct flock lock = whole_file();
   if (fcntl(fd, F_OFD_SETLK, &lock) == 0) return fd;
   const int code = errno;
   close(fd);

@@ -1,9 +1,13 @@
 #pragma once
 
+#include <fcntl.h>
+
+#include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "stages/storage/claim.h"
 
@@ -53,6 +57,14 @@ class RunDirectory {
   stages::Claim claim_;
 };
 
+/// A lock of all of a file, for fcntl.
+inline struct flock whole_file() {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return lock;
+}
+
 /// Whether the directory holds a run.
 bool holds_run(const std::filesystem::path& path);
 
@@ -66,6 +78,10 @@ void require_readable(const std::filesystem::path& path);
 bool has_launcher(const std::filesystem::path& path);
 /// A JSON object in one of the directory's files; none if the file is missing or torn.
 std::optional<nlohmann::json> read_json(const std::filesystem::path& path);
+
+/// The JSON objects in the lines of a file, as of events.jsonl. A line that is not whole is left
+/// out, and a file that cannot be opened has none.
+std::vector<nlohmann::json> read_json_lines(const std::filesystem::path& path);
 
 // Names of files and folders in a run directory.
 inline constexpr const char* kMetricsFile = "metrics.jsonl";

@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "launch/manifest/toml/manifest.h"
-#include "launch/run/file_lock.h"
 #include "launch/run/run_directory.h"
 #include "tensor/errors/error.h"
 
@@ -51,7 +50,7 @@ bool has_launcher(const fs::path& path) {
   const int fd = open((path / kLockFile).c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 && (errno == ENOENT || errno == ENOTDIR)) return false;
   if (fd < 0) refuse_reader(path / kLockFile, errno);
-  struct flock lock = whole_file(F_WRLCK);
+  struct flock lock = whole_file();
   const int result = fcntl(fd, F_OFD_GETLK, &lock);
   close(fd);
   return result == 0 && lock.l_type != F_UNLCK;
@@ -65,6 +64,16 @@ std::optional<nlohmann::json> read_json(const fs::path& path) {
   nlohmann::json json = nlohmann::json::parse(file, nullptr, false);
   if (!json.is_object()) return std::nullopt;
   return json;
+}
+
+std::vector<nlohmann::json> read_json_lines(const fs::path& path) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(path);
+  for (std::string text; std::getline(file, text);) {
+    nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
+    if (line.is_object()) lines.push_back(std::move(line));
+  }
+  return lines;
 }
 
 }  // namespace troupe::launch

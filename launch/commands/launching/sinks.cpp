@@ -16,7 +16,7 @@ WatchedRun watched_run(const Manifest& manifest, const PeakRate& peak) {
           .peak = peak,
           .spec = [path = run / kManifestFile] { return to_run_spec(Manifest::read(path, {})); },
           .past_steps = read_metrics(run / kMetricsFile),
-          .past_events = read_events(run / kEventsFile)};
+          .past_events = read_json_lines(run / kEventsFile)};
 }
 
 }  // namespace

@@ -116,7 +116,7 @@ WatchedRun watched_run(const std::filesystem::path& run, const std::string& name
           .max_steps = max_steps,
           .peak = peak_of(run),
           .past_steps = read_metrics(run / kMetricsFile),
-          .past_events = read_events(run / kEventsFile),
+          .past_events = read_json_lines(run / kEventsFile),
           .past_step = read_json(run / kMeasuredStepFile).value_or(nullptr)};
 }
 

@@ -7,7 +7,6 @@
 #include <charconv>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <set>
 
@@ -32,18 +31,6 @@ std::optional<int> rank_of(const std::string& folder) {
   return error == std::errc{} && rest == end ? std::optional(rank) : std::nullopt;
 }
 
-/// The lines of a file. A last line that is torn, because its rank died while it wrote, is left
-/// out.
-std::vector<json> read_lines(const fs::path& path) {
-  std::vector<json> lines;
-  std::ifstream file(path);
-  for (std::string text; std::getline(file, text);) {
-    auto line = json::parse(text, nullptr, false);
-    if (line.is_object()) lines.push_back(std::move(line));
-  }
-  return lines;
-}
-
 CollectiveRecords read_records(const fs::path& run) {
   CollectiveRecords records;
   require_readable(run / kLogs);
@@ -53,7 +40,7 @@ CollectiveRecords read_records(const fs::path& run) {
     if (!rank) continue;
     require_readable(folder.path());
     require_readable(file);
-    if (fs::exists(file)) records[*rank] = read_lines(file);
+    if (fs::exists(file)) records[*rank] = read_json_lines(file);
   }
   return records;
 }
