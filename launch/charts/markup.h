@@ -28,4 +28,45 @@ std::string number(double value);
 /// A share of the whole as an attribute: "12.5%".
 std::string percent(double share);
 
+// The parts that pages are made of.
+
+/// The content of style.css when the program was built.
+extern const char* const kStyle;
+
+struct Document {
+  std::string title;
+  std::string body;
+  std::string style = {};   ///< beside style.css
+  std::string script = {};  ///< run when the body is there
+};
+/// A whole file with style and script in it, which needs no other one.
+std::string document(const Document& parts);
+
+/// A part of a page under a heading; empty if its content is.
+std::string section(const std::string& title, const std::string& content);
+/// A paragraph; empty if the text is.
+std::string paragraph(const std::string& text);
+
+/// A text that a reader might type or find in a file.
+std::string code(const std::string& text);
+
+/// A figure that a reader looks for first, and what stands below it.
+struct Fact {
+  std::string name;
+  std::string value;
+  std::string more = {};
+};
+std::string fact_list(const std::vector<Fact>& facts);
+
+/// A table. Cells are markup; columns named in `numbers`, from 0, are aligned to the right.
+struct Table {
+  std::string caption;  ///< for those who do not see the heading above
+  std::vector<std::string> head;
+  std::vector<std::vector<std::string>> rows = {};
+  std::vector<std::size_t> numbers = {};
+};
+/// Empty if there are no rows. Each cell carries its column's name, for screens that are too narrow
+/// for more than three columns.
+std::string draw_table(const Table& table);
+
 }  // namespace troupe::launch

@@ -16,7 +16,6 @@
 #include "actors/messages/secret.h"
 #include "launch/control/event_json.h"
 #include "launch/control/request_fields.h"
-#include "launch/control/scale_request.h"
 #include "launch/control/tap_request.h"
 #include "tensor/errors/error.h"
 

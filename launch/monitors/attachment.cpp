@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "launch/control/control_client.h"
-#include "launch/control/live_run.h"
 #include "launch/run/run_directory.h"
 #include "tensor/errors/error.h"
 

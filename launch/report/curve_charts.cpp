@@ -8,8 +8,8 @@
 #include <iterator>
 #include <utility>
 
-#include "launch/charts/html.h"
 #include "launch/charts/line_chart.h"
+#include "launch/charts/markup.h"
 #include "launch/charts/timeline.h"
 #include "launch/host/quantities.h"
 #include "launch/report/run_page.h"

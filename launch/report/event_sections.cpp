@@ -6,7 +6,7 @@
 #include <map>
 #include <span>
 
-#include "launch/charts/html.h"
+#include "launch/charts/markup.h"
 #include "launch/charts/stacked_bar.h"
 #include "launch/host/local_time.h"
 #include "launch/host/quantities.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "actors/tuning/step_meter.h"
-#include "launch/charts/html.h"
+#include "launch/charts/markup.h"
 #include "launch/host/quantities.h"
 #include "launch/report/curve_charts.h"
 #include "launch/report/run_page.h"

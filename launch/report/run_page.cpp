@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "launch/charts/html.h"
+#include "launch/charts/markup.h"
 #include "launch/host/local_time.h"
 #include "launch/host/quantities.h"
 #include "launch/report/curve_charts.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "launch/charts/html.h"
+#include "launch/charts/markup.h"
 #include "launch/charts/plot.h"
 #include "launch/charts/stacked_bar.h"
 #include "launch/host/quantities.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "launch/charts/html.h"
+#include "launch/charts/markup.h"
 #include "launch/charts/stacked_bar.h"
 #include "launch/host/quantities.h"
 #include "launch/report/run_page.h"

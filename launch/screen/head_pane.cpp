@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "launch/charts/html.h"
+#include "launch/charts/markup.h"
 #include "launch/host/quantities.h"
 #include "launch/screen/panes.h"
 

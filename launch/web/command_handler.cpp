@@ -6,7 +6,6 @@
 
 #include "launch/control/control_protocol.h"
 #include "launch/control/request_fields.h"
-#include "launch/control/scale_request.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::launch {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "launch/charts/html.h"
+#include "launch/charts/markup.h"
 #include "launch/charts/stacked_bar.h"
 #include "launch/host/quantities.h"
 #include "launch/report/curve_charts.h"

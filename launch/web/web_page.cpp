@@ -9,9 +9,8 @@
 
 #include "actors/monitors/subscriber_thread.h"
 #include "actors/topology/schedule_kinds.h"
-#include "launch/charts/html.h"
+#include "launch/charts/markup.h"
 #include "launch/control/control_protocol.h"
-#include "launch/manifest/checks/host_names.h"
 #include "launch/web/page.h"
 #include "launch/web/state_replies.h"
 #include "tensor/errors/error.h"

@@ -21,7 +21,6 @@
 #include "launch/host/signals.h"
 #include "launch/manifest/inputs/corpus.h"
 #include "launch/manifest/inputs/differences.h"
-#include "launch/manifest/inputs/gpus.h"
 #include "launch/manifest/inputs/inputs.h"
 #include "launch/manifest/inputs/placement.h"
 #include "launch/manifest/inputs/warnings.h"

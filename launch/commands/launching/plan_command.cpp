@@ -12,7 +12,6 @@
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
 #include "launch/manifest/inputs/differences.h"
-#include "launch/manifest/inputs/gpus.h"
 #include "launch/manifest/inputs/inputs.h"
 #include "launch/manifest/inputs/warnings.h"
 #include "launch/manifest/resolve/run_spec.h"

@@ -6,7 +6,6 @@
 
 #include <array>
 
-#include "launch/control/live_run.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::launch {

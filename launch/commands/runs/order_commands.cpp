@@ -2,8 +2,7 @@
 
 #include "launch/commands/options.h"
 #include "launch/commands/runs/live_run_commands.h"
-#include "launch/control/live_run.h"
-#include "launch/control/scale_request.h"
+#include "launch/control/run_port.h"
 #include "launch/host/console.h"
 #include "launch/run/run_directory.h"
 #include "tensor/errors/error.h"

@@ -12,7 +12,6 @@
 #include "actors/topology/shape_rules.h"
 #include "launch/host/suggest.h"
 #include "launch/manifest/checks/check_parts.h"
-#include "launch/manifest/checks/host_names.h"
 #include "launch/manifest/checks/http_address.h"
 #include "launch/manifest/checks/parameter_groups.h"
 #include "launch/manifest/resolve/run_spec.h"

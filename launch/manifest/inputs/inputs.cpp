@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "actors/topology/shape_rules.h"
 #include "launch/manifest/checks/check.h"
 #include "launch/manifest/inputs/corpus.h"
 #include "launch/manifest/inputs/differences.h"
@@ -29,6 +30,10 @@ Manifest complete(Manifest manifest, const Machine& machine, Purpose purpose = P
   check(manifest, purpose);
   check_corpus(manifest);
   return manifest;
+}
+
+bool asks_for_cuda(const Manifest& manifest) {
+  return manifest->cluster.device.kind == tensor::DeviceKind::cuda;
 }
 
 }  // namespace
@@ -74,6 +79,24 @@ void check_fits(const Manifest& m, const stages::CheckpointReader& checkpoint) {
   check_cursor(m, checkpoint.info());
   check_released(m, checkpoint.info());
   check_steps_left(m, checkpoint.info());
+}
+
+void look_for_gpus(const Manifest& manifest, Machine& machine) {
+  if (!asks_for_cuda(manifest)) return;
+  machine.gpus = own_gpus();
+  const auto& mesh = manifest->mesh;
+  actors::RunSpec::Cluster cluster = manifest->cluster;
+  cluster.emulates_gpus = machine.gpus->emulates;
+  if (const std::string wrong = actors::fault_of_device(cluster, mesh); !wrong.empty())
+    manifest.fail(manifest->cluster.device.kind,
+                  "cluster.device = 'cuda' with mesh.pp = {}, mesh.dp = {} and mesh.tp = {}: {}",
+                  mesh.pp, mesh.dp, mesh.tp, wrong);
+}
+
+void require_gpu(const Manifest& manifest, const Machine& machine) {
+  if (asks_for_cuda(manifest) && !machine.gpus->fault.empty())
+    manifest.fail_as(ErrorKind::unavailable, manifest->cluster.device.kind,
+                     "cluster.device = 'cuda': {}", machine.gpus->fault);
 }
 
 }  // namespace troupe::launch

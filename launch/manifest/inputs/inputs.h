@@ -33,4 +33,12 @@ std::optional<stages::CheckpointInfo> check_start(const Manifest& manifest,
 /// Throws Error{data} naming what differs, or Error{manifest} if no steps are left.
 void check_fits(const Manifest& manifest, const stages::CheckpointReader& checkpoint);
 
+/// Sets `machine.gpus` to own_gpus() if the manifest asks for CUDA. Throws Error{manifest} if its
+/// mesh is not possible on what is there.
+void look_for_gpus(const Manifest& manifest, Machine& machine);
+
+/// Throws Error{unavailable} if the manifest asks for CUDA and this machine has no GPU that can be
+/// used. look_for_gpus() has been called.
+void require_gpu(const Manifest& manifest, const Machine& machine);
+
 }  // namespace troupe::launch

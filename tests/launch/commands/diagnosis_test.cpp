@@ -1,5 +1,3 @@
-#include "launch/commands/runs/diagnosis.h"
-
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,6 +6,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "launch/commands/doctor.h"
+#include "launch/commands/runs/status_command.h"
 
 namespace troupe::test {
 

@@ -5,7 +5,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "launch/control/live_run.h"
+#include "launch/control/control_client.h"
 #include "launch/manifest/toml/manifest.h"
 #include "launch/run/outcome.h"
 #include "tests/support/expect_error.h"

@@ -8,7 +8,7 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
-#include "launch/manifest/checks/host_names.h"
+#include "launch/manifest/checks/http_address.h"
 #include "tests/launch/step_event.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/http_get.h"

@@ -1,4 +1,4 @@
-#include "launch/control/scale_request.h"
+#include "launch/control/run_port.h"
 
 #include "launch/control/request_fields.h"
 #include "launch/manifest/toml/synonyms.h"
