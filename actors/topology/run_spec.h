@@ -17,6 +17,15 @@
 
 namespace troupe::actors {
 
+/// A machine of the cluster.
+struct Host {
+  std::string name;               ///< unique in the run
+  int slots = 1;                  ///< ranks that it may have at a time
+  int cores = 0;                  ///< 0: unknown
+  std::int64_t memory_bytes = 0;  ///< 0: unknown
+  bool operator==(const Host&) const = default;
+};
+
 /// Everything that decides what a run computes and where, as plain checked values: the resolved
 /// manifest's meaning. Director and workers derive the same from the same manifest text.
 struct RunSpec {
@@ -139,6 +148,8 @@ struct RunSpec {
     std::optional<bool> spin = false;  ///< wait for messages by polling; none: core_use()
     int cores = 0;                     ///< free cores; only the launching process knows them
     int port = 0;                      ///< of the control plane; 0: any free one
+    /// The machines of the run; none: this one alone. Only the launching process knows them.
+    std::vector<Host> hosts;
   } cluster;
 
   /// What to do about a worker that is lost.

@@ -1,0 +1,93 @@
+#include "actors/topology/hosts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <string>
+
+#include "schedules/plan/counted.h"
+#include "tensor/errors/error.h"
+
+namespace troupe::actors {
+namespace {
+
+using schedules::counted;
+
+/// How many blocks of `size` consecutive ranks each host takes; none if there is no room for all.
+std::optional<std::vector<int>> taken_in_turn(std::span<const Host> hosts, int blocks, int size) {
+  std::vector<int> taken(hosts.size());
+  int left = blocks;
+  for (bool has_room = true; left > 0 && has_room;) {
+    has_room = false;
+    for (std::size_t i = 0; i < hosts.size() && left > 0; ++i) {
+      if (taken[i] == hosts[i].slots / size) continue;
+      ++taken[i];
+      --left;
+      has_room = true;
+    }
+  }
+  if (left > 0) return std::nullopt;
+  return taken;
+}
+
+std::vector<int> ranks_in_blocks(const std::vector<int>& taken, int size) {
+  std::vector<int> host_of_rank;
+  for (std::size_t i = 0; i < taken.size(); ++i)
+    host_of_rank.insert(host_of_rank.end(), static_cast<std::size_t>(taken[i] * size),
+                        static_cast<int>(i));
+  return host_of_rank;
+}
+
+/// "a 2, b 1"; of many hosts the first ones.
+std::string slots_text(std::span<const Host> hosts) {
+  constexpr std::size_t kMost = 8;
+  std::string text;
+  for (const Host& host : hosts.first(std::min(hosts.size(), kMost)))
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", host.name, host.slots);
+  return hosts.size() > kMost ? fmt::format("{} and {} more", text, hosts.size() - kMost) : text;
+}
+
+[[noreturn]] void refuse_mesh(const RunSpec::Mesh& mesh, std::span<const Host> hosts) {
+  const auto sum = [&](auto&& number) {
+    return std::transform_reduce(hosts.begin(), hosts.end(), std::int64_t{0}, std::plus<>{},
+                                 number);
+  };
+  const std::int64_t slots = sum([](const Host& host) { return std::int64_t{host.slots}; });
+  const std::string of_hosts = fmt::format("{} of {}: {}", counted(slots, "slot"),
+                                           counted(std::ssize(hosts), "host"), slots_text(hosts));
+  if (slots < mesh.num_ranks())
+    throw Error(
+        ErrorKind::unavailable,
+        fmt::format("{} (pp {} x dp {} x tp {}) do not fit into the {}; name more hosts or "
+                    "slots, or make the mesh smaller",
+                    counted(mesh.num_ranks(), "rank"), mesh.pp, mesh.dp, mesh.tp, of_hosts));
+  const std::int64_t room =
+      sum([&](const Host& host) { return std::int64_t{host.slots / mesh.tp}; });
+  throw Error(
+      ErrorKind::unavailable,
+      fmt::format("tp = {}: the shards of a stage lie on one host, and the {} have room for "
+                  "{} of {} that are whole; give each host a multiple of {} slots, or set "
+                  "mesh.tp_across_hosts = true",
+                  mesh.tp, of_hosts, room, counted(mesh.dp * mesh.pp, "stage"), mesh.tp));
+}
+
+}  // namespace
+
+std::vector<int> place_ranks(const RunSpec::Mesh& mesh, std::span<const Host> hosts,
+                             bool tp_across_hosts) {
+  if (hosts.empty()) return std::vector<int>(static_cast<std::size_t>(mesh.num_ranks()));
+  const int of_replica = mesh.ranks_of_replica();
+  const auto stages = taken_in_turn(hosts, mesh.dp * mesh.pp, mesh.tp);
+  const auto replicas = taken_in_turn(hosts, mesh.dp, of_replica);
+  if (stages && replicas &&
+      std::ranges::max(*replicas) * of_replica <= std::ranges::max(*stages) * mesh.tp)
+    return ranks_in_blocks(*replicas, of_replica);
+  if (stages) return ranks_in_blocks(*stages, mesh.tp);
+  const auto shards = taken_in_turn(hosts, mesh.num_ranks(), 1);
+  if (!shards || !tp_across_hosts) refuse_mesh(mesh, hosts);
+  return ranks_in_blocks(*shards, 1);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "actors/topology/run_spec.h"
+
+namespace troupe::actors {
+
+/// The host of each rank, as a number into `hosts`; 0 for all if there are none. A pure function of
+/// its arguments, by which the launch places a run before it starts.
+///
+/// - Consecutive ranks lie on one host or on consecutive ones, so that neighbouring stages are as
+///   near as can be.
+/// - The shards of a stage lie on one host. Only with `tp_across_hosts`, and if the hosts have no
+///   room for whole stages, they may lie on two.
+/// - Hosts are used alike: they take stages in turn, each while it has slots. The loss of one then
+///   costs as little as it can.
+/// - Each replica lies on one host if that gives no host more ranks than stages in turn would.
+///
+/// All slots are used if the mesh needs them. Throws Error{unavailable}, with the numbers and the
+/// hosts, if there is no room.
+std::vector<int> place_ranks(const RunSpec::Mesh& mesh, std::span<const Host> hosts,
+                             bool tp_across_hosts);
+
+}  // namespace troupe::actors

@@ -1,0 +1,127 @@
+#include "actors/topology/hosts.h"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <numeric>
+#include <set>
+
+#include "actors/topology/configuration.h"
+#include "tests/support/expect_error.h"
+#include "tests/support/mutate.h"
+#include "tests/support/seed.h"
+
+namespace troupe::actors {
+
+BOOST_AUTO_TEST_SUITE(hosts_test)
+
+namespace {
+
+using Places = std::vector<int>;
+
+std::vector<Host> hosts_with(const std::vector<int>& slots) {
+  std::vector<Host> hosts;
+  for (const int n : slots)
+    hosts.push_back({.name = std::string(1, static_cast<char>('a' + hosts.size())), .slots = n});
+  return hosts;
+}
+
+Places place(const RunSpec::Mesh& mesh, const std::vector<int>& slots, bool across = false) {
+  return place_ranks(mesh, hosts_with(slots), across);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_run_without_hosts_is_on_this_machine) {
+  BOOST_TEST(place({.pp = 2, .dp = 2}, {}) == Places(4), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(neighbouring_stages_are_adjacent_and_hosts_are_used_alike) {
+  BOOST_TEST((place({.pp = 4}, {2, 2}) == Places{0, 0, 1, 1}));
+  BOOST_TEST((place({.pp = 4}, {8, 8}) == Places{0, 0, 1, 1}));
+  BOOST_TEST((place({.pp = 5}, {4, 1, 2}) == Places{0, 0, 1, 2, 2}));
+  BOOST_TEST((place({.pp = 2}, {1, 1, 1}) == Places{0, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(uneven_hosts_are_used_fully) {
+  BOOST_TEST((place({.pp = 7}, {4, 1, 2}) == Places{0, 0, 0, 0, 1, 2, 2}));
+  BOOST_TEST((place({.pp = 1, .dp = 3}, {0, 2, 1}) == Places{1, 1, 2}));
+}
+
+BOOST_AUTO_TEST_CASE(shards_of_a_stage_are_on_one_host) {
+  BOOST_TEST((place({.pp = 2, .tp = 2}, {2, 2}) == Places{0, 0, 1, 1}));
+  BOOST_TEST((place({.pp = 3, .tp = 2}, {3, 5}) == Places{0, 0, 1, 1, 1, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(a_replica_is_on_one_host_if_no_host_gets_busier) {
+  BOOST_TEST((place({.pp = 2, .dp = 2}, {2, 2}) == Places{0, 0, 1, 1}));
+  BOOST_TEST((place({.pp = 2, .dp = 3}, {2, 4}) == Places{0, 0, 1, 1, 1, 1}));
+  // Whole replicas would be on two of the hosts alone.
+  BOOST_TEST((place({.pp = 2, .dp = 2}, {2, 2, 2, 2}) == Places{0, 1, 2, 3}));
+  // 6 stages, whose replicas would be 4 and 2 on the hosts.
+  BOOST_TEST((place({.pp = 2, .dp = 3}, {4, 4}) == Places{0, 0, 0, 1, 1, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(shards_are_across_hosts_only_where_they_must_and_may) {
+  BOOST_TEST((place({.tp = 2}, {1, 1}, true) == Places{0, 1}));
+  BOOST_TEST((place({.pp = 2, .tp = 2}, {3, 3}, true) == Places{0, 0, 1, 1}));
+  BOOST_TEST((place({.pp = 3, .tp = 2}, {3, 3}, true) == Places{0, 0, 0, 1, 1, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(a_mesh_without_room_is_refused_with_the_numbers) {
+  test::expect_error(ErrorKind::unavailable,
+                     {"4 ranks (pp 4 x dp 1 x tp 1)", "3 slots of 2 hosts: a 2, b 1"}, [] {
+                       place({.pp = 4}, {2, 1});
+                     });
+  test::expect_error(ErrorKind::unavailable,
+                     {"tp = 2", "2 slots of 2 hosts: a 1, b 1", "room for 0 of 1 stage",
+                      "a multiple of 2 slots", "mesh.tp_across_hosts"},
+                     [] {
+                       place({.tp = 2}, {1, 1});
+                     });
+  test::expect_error(ErrorKind::unavailable, {"h 1 and 2 more"}, [] {
+    place({.pp = 11}, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1});
+  });
+}
+
+BOOST_AUTO_TEST_CASE(any_hosts_and_meshes) {
+  const std::uint64_t seed = test::fresh_seed();
+  std::mt19937_64 random(seed);
+  const auto number = [&](std::size_t most) {
+    return 1 + static_cast<int>(test::below(random, most));
+  };
+  for (int round = 0; round < 20000; ++round) {
+    const RunSpec::Mesh mesh{.pp = number(6), .dp = number(4), .tp = number(4)};
+    const bool across = number(2) == 2;
+    std::vector<int> slots(static_cast<std::size_t>(number(6)));
+    for (int& n : slots) n = number(12);
+    const auto room = [&](int size) {
+      return std::transform_reduce(slots.begin(), slots.end(), 0, std::plus<>{},
+                                   [&](int n) { return n / size; });
+    };
+    BOOST_TEST_CONTEXT("TROUPE_TEST_SEED=" << seed << " round " << round) {
+      const bool stages_fit = room(mesh.tp) >= mesh.dp * mesh.pp;
+      if (!stages_fit && !(across && room(1) >= mesh.num_ranks())) {
+        test::expect_error(ErrorKind::unavailable, {}, [&] { place(mesh, slots, across); });
+        continue;
+      }
+      const Places places = place(mesh, slots, across);
+      BOOST_TEST(std::ssize(places) == mesh.num_ranks());
+      BOOST_TEST(std::ranges::is_sorted(places));  // neighbours are adjacent
+      std::vector<int> used(slots.size());
+      for (const int host : places) ++used.at(static_cast<std::size_t>(host));
+      for (std::size_t i = 0; i < slots.size(); ++i) BOOST_TEST(used[i] <= slots[i]);
+      for (int rank = 0; stages_fit && rank < mesh.num_ranks(); ++rank)
+        BOOST_TEST(places[static_cast<std::size_t>(rank)] ==
+                   places[static_cast<std::size_t>(rank / mesh.tp * mesh.tp)]);
+      // No other placement of whole stages has a busiest host with fewer ranks.
+      const int busiest = std::ranges::max(used), unit = stages_fit ? mesh.tp : 1;
+      int room_below = 0;
+      for (const int n : slots) room_below += std::min(n / unit, busiest / unit - 1);
+      BOOST_TEST(room_below < mesh.num_ranks() / unit);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::actors
