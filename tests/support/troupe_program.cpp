@@ -1,31 +1,20 @@
 #include "tests/support/troupe_program.h"
 
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 
+#include "tests/support/temp_dir.h"
+
 namespace troupe::test {
-namespace {
-
-std::string text_of(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-}  // namespace
 
 bool on_async_device() {
   const char* const device = std::getenv("TROUPE_TEST_DEVICE");
@@ -40,77 +29,12 @@ std::vector<std::string> on_test_device(std::vector<std::string> words) {
   return words;
 }
 
-TroupeProgram::TroupeProgram(const std::vector<std::string>& arguments) {
+std::vector<std::string> troupe_words(const std::vector<std::string>& arguments) {
   const char* binary = std::getenv("TROUPE_BINARY");
   if (!binary) throw std::runtime_error("TROUPE_BINARY does not name the program under test");
-  std::string err_name = (std::filesystem::temp_directory_path() / "troupe-err-XXXXXX").string();
-  const int err_fd = mkstemp(err_name.data());
-  err_path_ = err_name;
-  std::array<int, 2> out{};
-  if (err_fd < 0 || pipe2(out.data(), O_CLOEXEC) < 0)
-    throw std::runtime_error("cannot start a program");
-  std::vector<char*> argv{const_cast<char*>(binary)};
   std::vector<std::string> words = on_test_device(arguments);
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  pid_ = fork();
-  if (pid_ == 0) {
-    dup2(out[1], STDOUT_FILENO);
-    dup2(err_fd, STDERR_FILENO);
-    execv(binary, argv.data());
-    _exit(127);
-  }
-  close(out[1]);
-  close(err_fd);
-  out_fd_ = out[0];
-}
-
-TroupeProgram::~TroupeProgram() {
-  if (pid_ > 0) {
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-  }
-  if (out_fd_ >= 0) close(out_fd_);
-  std::error_code ignored;
-  std::filesystem::remove(err_path_, ignored);
-}
-
-std::string TroupeProgram::read_line() {
-  std::size_t end = 0;
-  while ((end = buffered_.find('\n')) == std::string::npos) {
-    std::array<char, 4096> chunk{};
-    const ssize_t n = read(out_fd_, chunk.data(), chunk.size());
-    if (n <= 0) {
-      out_ += buffered_;
-      return std::exchange(buffered_, {});
-    }
-    buffered_.append(chunk.data(), static_cast<std::size_t>(n));
-  }
-  const std::string line = buffered_.substr(0, end + 1);
-  buffered_.erase(0, end + 1);
-  out_ += line;
-  return line;
-}
-
-bool TroupeProgram::read_until(const std::string& text) {
-  for (std::string line; !(line = read_line()).empty();)
-    if (line.find(text) != std::string::npos) return true;
-  return false;
-}
-
-void TroupeProgram::signal(int number) {
-  kill(pid_, number);
-}
-
-Finished TroupeProgram::finish() {
-  while (!read_line().empty()) {
-  }
-  int status = 0;
-  waitpid(pid_, &status, 0);
-  pid_ = -1;
-  return {.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
-          .out = out_,
-          .err = text_of(err_path_)};
+  words.insert(words.begin(), binary);
+  return words;
 }
 
 Finished troupe(const std::vector<std::string>& arguments) {
@@ -143,7 +67,7 @@ std::map<int, StepNumbers> until_step(int last, std::map<int, StepNumbers> numbe
   return numbers;
 }
 
-void read_new_steps(TroupeProgram& run, const std::filesystem::path& run_dir, int count) {
+void read_new_steps(Program& run, const std::filesystem::path& run_dir, int count) {
   const auto before = step_numbers(run_dir);
   const int last = (before.empty() ? 0 : before.rbegin()->first) + count;
   for (int step = 0; step < last;) {
@@ -153,7 +77,7 @@ void read_new_steps(TroupeProgram& run, const std::filesystem::path& run_dir, in
   }
 }
 
-std::map<int, StepNumbers> stop_after(int steps, TroupeProgram& run,
+std::map<int, StepNumbers> stop_after(int steps, Program& run,
                                       const std::filesystem::path& run_dir) {
   constexpr int kSome = 10;
   const auto before = step_numbers(run_dir);
@@ -166,7 +90,7 @@ std::map<int, StepNumbers> stop_after(int steps, TroupeProgram& run,
 }
 
 bool is_alive(pid_t pid) {
-  const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
+  const std::string stat = content_of("/proc/" + std::to_string(pid) + "/stat");
   const auto name_end = stat.rfind(')');
   return name_end != std::string::npos && stat.at(name_end + 2) != 'Z';
 }

@@ -9,40 +9,19 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/program.h"
+
 namespace troupe::test {
 
-/// The result of a finished program.
-struct Finished {
-  int exit_code = -1;  ///< 128 + n if signal n ended it
-  std::string out;     ///< standard output
-  std::string err;     ///< standard error
-};
+/// The words of a command line of the troupe program under test (environment TROUPE_BINARY), for
+/// the test's device.
+std::vector<std::string> troupe_words(const std::vector<std::string>& arguments);
 
-/// The troupe program under test (environment TROUPE_BINARY), as a user runs it.
-class TroupeProgram {
+/// The troupe program under test, as a user runs it.
+class TroupeProgram : public Program {
  public:
-  /// Starts the program. Standard error goes to a file, standard output can be read line by line.
-  explicit TroupeProgram(const std::vector<std::string>& arguments);
-  ~TroupeProgram();
-  TroupeProgram(const TroupeProgram&) = delete;
-
-  /// Blocks for the next line of standard output and returns it; empty at the end of the output.
-  std::string read_line();
-  /// Reads lines until one contains `text`; false if the output ends before.
-  bool read_until(const std::string& text);
-  /// The lines that have been read so far.
-  const std::string& shown() const { return out_; }
-  void signal(int number);
-  pid_t pid() const { return pid_; }
-  /// Reads the rest of the output and waits for the end.
-  Finished finish();
-
- private:
-  pid_t pid_ = -1;
-  int out_fd_ = -1;
-  std::string buffered_;
-  std::string out_;
-  std::filesystem::path err_path_;
+  explicit TroupeProgram(const std::vector<std::string>& arguments)
+      : Program(troupe_words(arguments)) {}
 };
 
 Finished troupe(const std::vector<std::string>& arguments);
@@ -70,10 +49,10 @@ std::map<int, StepNumbers> step_numbers(const std::filesystem::path& run_dir);
 std::map<int, StepNumbers> until_step(int last, std::map<int, StepNumbers> numbers);
 /// Reads a run's output until the run has made so many steps since the call; lines of earlier steps
 /// may not have been read yet. The run logs every step.
-void read_new_steps(TroupeProgram& run, const std::filesystem::path& run_dir, int count);
+void read_new_steps(Program& run, const std::filesystem::path& run_dir, int count);
 /// Stops a run that would go on, once it has made so many steps, and some since the call. Fails the
 /// test if it does not end in order. Returns the numbers of the first `steps`.
-std::map<int, StepNumbers> stop_after(int steps, TroupeProgram& run,
+std::map<int, StepNumbers> stop_after(int steps, Program& run,
                                       const std::filesystem::path& run_dir);
 
 /// Whether a process exists and is no zombie.
