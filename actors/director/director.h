@@ -96,6 +96,8 @@ class Director : public ControlActor {
   void perform(const SpawnWorker& effect);
   void perform(const KillWorker& effect);
   void perform(const ReportWorkerLost& effect);
+  void perform(const ReportHost& effect);
+  void perform(const ReportGivenUp& effect);
   void perform(const ReportRefused& effect);
   void perform(const OrderHalt& effect);
   void perform(const OrderWarmUp& effect);
@@ -114,6 +116,7 @@ class Director : public ControlActor {
   void perform(const ReportUnsaved& effect);
   void perform(const ReportRepair& effect);
   void perform(const StartTimer& effect);
+  void perform(const StartGrowTimer& effect);
   void perform(const Finish& effect);
   void perform(const KillWorkers& effect);
   void perform(const End& effect);

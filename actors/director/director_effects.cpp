@@ -43,15 +43,29 @@ void Director::perform(const ReportWorkerLost& effect) {
   if (!effect.ends_run) context_.observer.on_event(effect.cause);
   if (!effect.has_part) return;
   context_.board.write([&](RunStatus& status) {
-    if (effect.rank < 0 || effect.rank >= static_cast<int>(status.ranks.size())) return;
-    RankStatus& lost = status.ranks[static_cast<std::size_t>(effect.rank)];
-    lost.state = "lost";
-    lost.waiting_for.clear();
-    lost.resident_bytes = 0;
-    lost.allocated = {};
+    std::vector<int> ranks = effect.others;
+    ranks.push_back(effect.rank);
+    for (const int rank : ranks) {
+      if (rank < 0 || rank >= static_cast<int>(status.ranks.size())) continue;
+      RankStatus& lost = status.ranks[static_cast<std::size_t>(rank)];
+      lost.state = "lost";
+      lost.waiting_for.clear();
+      lost.resident_bytes = 0;
+      lost.allocated = {};
+    }
   });
   if (const auto detect_s = recovery_.lost(last_sign_, effect.rank, effect.cause))
     tell(FailureDetected{.cause = effect.cause, .detect_s = *detect_s}, effect.rank);
+}
+
+void Director::perform(const ReportHost& effect) {
+  const auto state = kHostStates.at(static_cast<std::size_t>(effect.state));
+  announce(fmt::format("host {}: {}{}", effect.host, state,
+                       effect.cause.empty() ? "" : ": " + effect.cause));
+}
+
+void Director::perform(const ReportGivenUp& effect) {
+  announce(fmt::format("given up: {}: {}", effect.change, effect.why));
 }
 
 void Director::perform(const OrderHalt& effect) {
@@ -258,6 +272,10 @@ StepReport Director::report(const OrderCommit& commit) {
 
 void Director::perform(const StartTimer& effect) {
   delayed_send(this, to_milliseconds(effect.seconds), Event{TimerRang{.timer = effect.timer}});
+}
+
+void Director::perform(const StartGrowTimer& effect) {
+  delayed_send(this, to_milliseconds(effect.seconds), Event{GrowTimerRang{.timer = effect.timer}});
 }
 
 void Director::perform(const ReportUnsaved& effect) {

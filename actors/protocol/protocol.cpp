@@ -8,6 +8,7 @@ DirectorProtocol::DirectorProtocol(RunSpec spec, const Start& start)
     : spec_(std::move(spec)),
       first_step_(start.first_step),
       roster_(start.seed),
+      hosts_(spec_.cluster.hosts),
       gathering_(first_shape(spec_)),
       committed_(start.first_step),
       checkpoint_(start.saved_step) {}

@@ -9,6 +9,7 @@
 #include "actors/protocol/checkpoint_progress.h"
 #include "actors/protocol/configuration_gathering.h"
 #include "actors/protocol/evaluation_round.h"
+#include "actors/protocol/host_table.h"
 #include "actors/protocol/pending_scale.h"
 #include "actors/protocol/protocol_effects.h"
 #include "actors/protocol/protocol_events.h"
@@ -52,6 +53,7 @@ class DirectorProtocol {
   /// The configuration that is running or being prepared, or was last; number 0 before the first.
   const Configuration& configuration() const { return configuration_; }
   const Roster& roster() const { return roster_; }
+  const HostTable& hosts() const { return hosts_; }
   /// A worker's name for people: "rank 3 (replica 1, stage 1)", or "worker 7" if it has no rank.
   std::string name_of_worker(std::uint64_t incarnation) const;
   /// The step of the checkpoint that is being made; none if none is.
@@ -115,6 +117,12 @@ class DirectorProtocol {
   bool shrink_to_survivors();
   void gathering_is_late(double now_s);
   void symptom_is_the_cause(double now_s);
+
+  // Defined in protocol_hosts.cpp: hosts that join, are lost or are to be left.
+  void handle(const HostJoined& event);
+  void handle(const HostLost& event);
+  void handle(const HostDraining& event);
+  void handle(const GrowTimerRang& event);
 
   // Defined in protocol_scale.cpp: an order to change the cluster.
   void handle(const ScaleOrdered& event);
@@ -181,6 +189,7 @@ class DirectorProtocol {
 
   Phase phase_ = Phase::gathering;
   Roster roster_;
+  HostTable hosts_;
   ConfigurationGathering gathering_;
   Configuration configuration_;  // the configuration that is running or being prepared, or was last
   Configuration kept_;           // the last configuration that all ranks reached; number 0: none

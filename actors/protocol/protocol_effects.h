@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/messages/messages.h"
+#include "actors/protocol/host_table.h"
 #include "actors/topology/configuration.h"
 #include "actors/topology/reports.h"
 #include "actors/topology/state_plan.h"
@@ -19,18 +20,32 @@ namespace troupe::actors {
 struct SpawnWorker {
   int id = 0;
   std::uint64_t incarnation = 0;
+  std::string host;    ///< on which; empty: this machine, of a run without hosts
   int rank = -1;       ///< rank that it is meant for; -1: a spare
   double delay_s = 0;  ///< how long to wait before, in seconds
 };
 struct KillWorker {
   std::uint64_t incarnation = 0;
 };
-/// A worker is lost, or a connection between two of them. Reported once for each loss.
+/// A worker is lost, or a connection between two of them, or a host with all its workers. Reported
+/// once for each loss; of a host only if it had workers, after its ReportHost.
 struct ReportWorkerLost {
-  int rank = -1;  ///< its rank in the configuration that was running; -1: none
+  int rank = -1;            ///< its rank in the configuration that was running; -1: none
+  std::vector<int> others;  ///< further ranks of the host that was lost
   std::string cause;
   bool has_part = false;  ///< the other workers cannot go on without it
   bool ends_run = false;  ///< the loss ends the run
+};
+/// A host has another state than before.
+struct ReportHost {
+  std::string host;
+  HostState state = HostState::joined;
+  std::string cause;  ///< of a loss or a drain
+};
+/// A change that the run wanted by itself is given up: to grow back, or to leave a drained host.
+struct ReportGivenUp {
+  std::string change;  ///< as options: "--pp 4"
+  std::string why;
 };
 /// An event, or a message of a worker, was impossible, and has changed nothing.
 struct ReportRefused {
@@ -130,16 +145,21 @@ struct StartTimer {
   std::uint64_t timer = 0;
   double seconds = 0;
 };
+/// Starts a timer beside the one of StartTimer; it replaces the one of its kind before it.
+struct StartGrowTimer {
+  std::uint64_t timer = 0;
+  double seconds = 0;
+};
 struct KillWorkers {};
 struct End {
   Outcome outcome;
 };
 
-using Effect =
-    std::variant<SpawnWorker, KillWorker, ReportWorkerLost, ReportRefused, OrderHalt, OrderWarmUp,
-                 WarmUpSpare, ReportWentBack, StartConfiguration, ReportConfiguration, OrderLeave,
-                 OrderStep, OrderCommit, OrderSave, PublishCheckpoint, AbandonCheckpoint, Evaluate,
-                 ReportEvaluation, ReportUnsaved, ReportRepair, AnswerScale, AnswerSave, StartTimer,
-                 Finish, KillWorkers, End>;
+using Effect = std::variant<SpawnWorker, KillWorker, ReportWorkerLost, ReportHost, ReportGivenUp,
+                            ReportRefused, OrderHalt, OrderWarmUp, WarmUpSpare, ReportWentBack,
+                            StartConfiguration, ReportConfiguration, OrderLeave, OrderStep,
+                            OrderCommit, OrderSave, PublishCheckpoint, AbandonCheckpoint, Evaluate,
+                            ReportEvaluation, ReportUnsaved, ReportRepair, AnswerScale, AnswerSave,
+                            StartTimer, StartGrowTimer, Finish, KillWorkers, End>;
 
 }  // namespace troupe::actors

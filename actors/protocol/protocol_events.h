@@ -78,6 +78,24 @@ struct WorkerFailed {
   bool symptom = false;
   double now_s = 0;
 };
+/// A host of the run is ready for workers: before Started, or anew after it was lost or drained.
+/// Workers of an earlier life of the host are lost.
+struct HostJoined {
+  Host host;
+  double now_s = 0;
+};
+/// A host says nothing any more, or has left. All its workers are lost with it, at once.
+struct HostLost {
+  std::string name;
+  std::string cause;  ///< what follows the host's name and "was lost: "
+  double now_s = 0;
+};
+/// A host is to have no rank any more, before the deadline (of the monotonic clock; 0: none).
+struct HostDraining {
+  std::string name;
+  std::string cause;
+  double deadline_s = 0;
+};
 /// The director itself has failed.
 struct DirectorFailed {
   ErrorKind kind = ErrorKind::internal;
@@ -102,10 +120,15 @@ struct TimerRang {
   std::uint64_t timer = 0;
   double now_s = 0;
 };
+/// The timer of StartGrowTimer has run out; a timer that was replaced is ignored.
+struct GrowTimerRang {
+  std::uint64_t timer = 0;
+  double now_s = 0;
+};
 
-using Event =
-    std::variant<Started, MemberJoined, Halted, Warm, ReplicaReady, ReplicaPrepared, ReplicaSaved,
-                 ReplicaEvaluated, Published, WorkerExited, WorkerFailed, DirectorFailed,
-                 ScaleOrdered, SaveOrdered, StopOrdered, StopNowOrdered, TimerRang>;
+using Event = std::variant<Started, MemberJoined, Halted, Warm, ReplicaReady, ReplicaPrepared,
+                           ReplicaSaved, ReplicaEvaluated, Published, WorkerExited, WorkerFailed,
+                           HostJoined, HostLost, HostDraining, DirectorFailed, ScaleOrdered,
+                           SaveOrdered, StopOrdered, StopNowOrdered, TimerRang, GrowTimerRang>;
 
 }  // namespace troupe::actors

@@ -1,6 +1,7 @@
 #include "actors/protocol/roster.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "tensor/values/random.h"
 
@@ -18,11 +19,12 @@ std::uint64_t Roster::run() const {
   return mix(~seed_);
 }
 
-const Member& Roster::spawn(std::uint32_t attempt) {
+const Member& Roster::spawn(std::uint32_t attempt, const std::string& host) {
   const int id = free_ids_.empty() ? next_id_++ : free_ids_.extract(free_ids_.begin()).value();
   const std::uint64_t incarnation = mix(seed_ + num_spawned_++);
   Worker& worker = workers_[incarnation];
-  worker.member = {.id = id, .incarnation = incarnation};
+  worker.member = {.id = id, .incarnation = incarnation, .host = host};
+  worker.host = host;
   worker.attempt = attempt;
   return worker.member;
 }
@@ -34,6 +36,7 @@ bool Roster::join(const Member& member) {
   const int id = worker.member.id;
   worker.member = member;
   worker.member.id = id;
+  if (!worker.host.empty()) worker.member.host = worker.host;
   worker.joined = true;
   num_failed_spawns_ = 0;
   return true;
@@ -52,6 +55,16 @@ void Roster::forget(std::uint64_t incarnation) {
   if (!found->second.joined) ++num_failed_spawns_;
   free_ids_.insert(found->second.member.id);
   workers_.erase(found);
+}
+
+std::vector<std::uint64_t> Roster::on_host(const std::string& host) const {
+  std::vector<std::pair<int, std::uint64_t>> found;
+  for (const auto& [incarnation, worker] : workers_)
+    if (worker.host == host) found.emplace_back(worker.member.id, incarnation);
+  std::ranges::sort(found);
+  std::vector<std::uint64_t> incarnations;
+  for (const auto& [id, incarnation] : found) incarnations.push_back(incarnation);
+  return incarnations;
 }
 
 const Roster::Worker* Roster::find(std::uint64_t incarnation) const {

@@ -4,17 +4,20 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "actors/topology/configuration.h"
 
 namespace troupe::actors {
 
 /// The worker processes of a run that are alive, or are being started. An incarnation is never used
-/// twice; the id of a process that has ended goes to the next one that is started.
+/// twice; the id of a process that has ended goes to the next one that is started, unless its host
+/// was lost.
 class Roster {
  public:
   struct Worker {
     Member member;
+    std::string host;  ///< on which it was started; empty: this machine, of a run without hosts
     bool joined = false;
     bool leaving = false;  ///< it was ordered to end, and takes no rank
     std::uint32_t attempt =
@@ -27,16 +30,22 @@ class Roster {
   /// A random number that identifies the run, the same for all its configurations.
   std::uint64_t run() const;
 
-  /// Adds a worker that is to be started, and has not joined.
-  const Member& spawn(std::uint32_t attempt = 0);
-  /// Notes what a worker reports of itself when it joins; its id stays. False if no such worker is
-  /// expected.
+  /// Adds a worker that is to be started on a host, and has not joined.
+  const Member& spawn(std::uint32_t attempt = 0, const std::string& host = "");
+  /// Notes what a worker reports of itself when it joins; its id and its host stay, if it was given
+  /// one. False if no such worker is expected.
   bool join(const Member& member);
   /// Notes the new address of a worker's data plane.
   void moved(std::uint64_t incarnation, const std::string& address);
   void leave(std::uint64_t incarnation);
   /// Removes a worker whose process has ended.
   void forget(std::uint64_t incarnation);
+  /// Removes a worker whose host is lost. It may still run and send, so no other worker gets its
+  /// id.
+  void abandon(std::uint64_t incarnation) { workers_.erase(incarnation); }
+
+  /// The workers on a host, in the order of their ids.
+  std::vector<std::uint64_t> on_host(const std::string& host) const;
 
   bool empty() const { return workers_.empty(); }
   bool contains(std::uint64_t incarnation) const { return workers_.contains(incarnation); }

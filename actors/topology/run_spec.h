@@ -150,6 +150,7 @@ struct RunSpec {
     int port = 0;                      ///< of the control plane; 0: any free one
     /// The machines of the run; none: this one alone. Only the launching process knows them.
     std::vector<Host> hosts;
+    bool tp_across_hosts = false;  ///< the shards of a stage may lie on several hosts
   } cluster;
 
   /// What to do about a worker that is lost.
@@ -165,6 +166,8 @@ struct RunSpec {
     double hang_s = 5;            ///< an action that takes at least so long is hung; 0: never
     int restarts_per_hour = 100;  ///< the run stops in order if there are more
     bool neighbour_copies = true;
+    int spare_hosts = 0;    ///< hosts that are kept free for the ranks of those that are lost
+    bool grow_back = true;  ///< a smaller cluster takes in hosts that join
   } recovery;
 
   std::int64_t log_interval = 1;

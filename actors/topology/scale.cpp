@@ -223,6 +223,7 @@ std::string to_string(const ScaleRequest& request) {
   if (request.tp) add("tp", text(*request.tp));
   if (request.layout) add("layout", request.layout->empty() ? "even" : *request.layout);
   if (request.schedule) add("schedule", *request.schedule);
+  if (!request.without_host.empty()) add("without-host", request.without_host);
   return out;
 }
 

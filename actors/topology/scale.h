@@ -18,6 +18,7 @@ struct ScaleRequest {
   std::optional<std::string> layout;    ///< the text of a LayerSplit
   std::optional<std::string> schedule;  ///< kind of schedule
   std::string costs;                    ///< costs the schedule is made for (RunSpec::Schedule)
+  std::string without_host;             ///< host that is to have no rank any more; empty: none
 };
 
 /// The request as options: "--pp 3 --schedule gpipe".
