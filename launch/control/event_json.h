@@ -5,7 +5,7 @@
 #include <string>
 
 #include "actors/monitors/event.h"
-#include "launch/run/report_fields.h"
+#include "launch/run/metrics_file.h"
 
 // What a run tells to readers outside its process, and what they read. A reader shows what it can
 // of a run of another version, as launch/run/json_fields.h says.

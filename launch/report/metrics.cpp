@@ -8,7 +8,7 @@
 #include <string>
 #include <utility>
 
-#include "launch/run/report_fields.h"
+#include "launch/run/metrics_file.h"
 
 namespace troupe::launch {
 

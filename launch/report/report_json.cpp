@@ -3,7 +3,7 @@
 
 #include "launch/charts/curve.h"
 #include "launch/report/run_report.h"
-#include "launch/run/report_fields.h"
+#include "launch/run/metrics_file.h"
 
 namespace troupe::launch {
 namespace {

@@ -16,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "launch/run/report_fields.h"
 #include "stages/storage/output_file.h"
 #include "tensor/errors/error.h"
 

@@ -7,8 +7,21 @@
 #include <string>
 
 #include "actors/topology/reports.h"
+#include "launch/run/json_fields.h"
 
 namespace troupe::launch {
+
+// What a run reports of its steps, as its files, events and status have it.
+
+TROUPE_JSON_FIELDS(actors::StepReport::StageTime, x.replica, x.stage, x.shard, x.busy_s, x.idle_s,
+                   x.collective_s, unless_empty(x.device_used_bytes),
+                   unless_empty(x.device_total_bytes))
+TROUPE_JSON_FIELDS(actors::StepReport::EdgeBytes, x.from, x.to, x.bytes, x.wait_s)
+TROUPE_JSON_FIELDS(actors::StepReport::Collectives, x.group, keyed("op", x.operation), x.count,
+                   x.bytes, x.time_s, x.exposed_s)
+TROUPE_JSON_FIELDS(actors::StepReport::SourceLoss, x.name, x.loss, x.tokens)
+TROUPE_JSON_FIELDS(actors::StepReport::Measured, x.stages, x.edges, x.collectives)
+TROUPE_JSON_FIELDS(actors::SetLoss, x.name, x.loss)
 
 /// A line of metrics.jsonl, without its line break. Loss and norm have 17 significant digits, which
 /// hold a double exactly. A number that is not finite becomes null, because JSON has no name for

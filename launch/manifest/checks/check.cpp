@@ -11,7 +11,6 @@
 #include "actors/topology/schedule_kinds.h"
 #include "actors/topology/shape_rules.h"
 #include "launch/host/suggest.h"
-#include "launch/manifest/checks/check_parts.h"
 #include "launch/manifest/checks/http_address.h"
 #include "launch/manifest/checks/parameter_groups.h"
 #include "launch/manifest/resolve/run_spec.h"

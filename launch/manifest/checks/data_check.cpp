@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "launch/manifest/checks/check_parts.h"
+#include "launch/manifest/checks/check.h"
 
 namespace troupe::launch {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "launch/manifest/checks/check_parts.h"
+#include "launch/manifest/checks/check.h"
 #include "launch/manifest/resolve/model_source.h"
 
 namespace troupe::launch {
