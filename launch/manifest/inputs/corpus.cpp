@@ -168,30 +168,22 @@ std::string check_files(const Manifest& m, const Text& text) {
   return "";
 }
 
-/// Makes the token file of a text and returns its path.
-std::string prepare(const Manifest& m, const Text& text, const stages::EncodeOptions& options,
-                    Corpus& corpus) {
-  const std::string path = stages::prepare_tokens({.files = text.files,
-                                                   .tokenizer = m->data.tokenizer,
-                                                   .loss_on = m->data.loss_on,
-                                                   .documents = m->batch.documents},
-                                                  token_cache(), options);
-  corpus.holds.emplace_back(path);
-  return path;
-}
-
-/// Makes the token file of a source and adds what it holds to the corpus; `share` is that of the
-/// run's samples. Returns the digest of its tokens: `known`, if that is not empty.
-std::string prepare_source(const Manifest& m, const Text& text, Source& source, double share,
-                           const std::string& known, const stages::EncodeOptions& options,
-                           Corpus& corpus) {
-  source.tokens = prepare(m, text, options, corpus);
-  const auto tokens = stages::TokenFile::open(source.tokens);
-  corpus.sources.push_back({.name = source.name,
-                            .share = share,
-                            .tokens = tokens->num_tokens(),
-                            .samples = count_samples(m, text, *tokens)});
-  return known.empty() ? stages::scan_tokens(*tokens, m->model.vocab_size) : known;
+/// Makes the token file of a text, names it in the row of the manifest that names the text, and
+/// sets the digest of its tokens there if that is not known. Returns what it holds.
+template <typename Row>
+Corpus::Source prepare(const Manifest& m, const Key& key, Row& row,
+                       const stages::EncodeOptions& options, Corpus& corpus) {
+  const Text text = text_of(key, row);
+  row.tokens = stages::prepare_tokens({.files = text.files,
+                                       .tokenizer = m->data.tokenizer,
+                                       .loss_on = m->data.loss_on,
+                                       .documents = m->batch.documents},
+                                      token_cache(), options);
+  corpus.holds.emplace_back(row.tokens);
+  const auto tokens = stages::TokenFile::open(row.tokens);
+  const std::int64_t samples = count_samples(m, text, *tokens);
+  if (row.digest.empty()) row.digest = stages::scan_tokens(*tokens, m->model.vocab_size);
+  return {.name = row.name, .tokens = tokens->num_tokens(), .samples = samples};
 }
 
 /// What decides which samples a mixture draws: tokens and weights, in the order of the sources.
@@ -205,31 +197,28 @@ std::string digest_of(const Mix& mix) {
 /// Returns the digest of the text to train on.
 std::string prepare_training(Manifest& m, const stages::EncodeOptions& options, Corpus& corpus) {
   Mix& mix = m->data.sources;
-  if (mix.empty())
-    return prepare_source(m, text_of(m.key_of(m->text.files), m->text), m->text, 1, m->data.digest,
-                          options, corpus);
+  if (mix.empty()) {
+    Source source = m->text;
+    source.digest = m->data.digest;
+    corpus.sources = {prepare(m, m.key_of(m->text.files), source, options, corpus)};
+    m->text.tokens = source.tokens;
+    return source.digest;
+  }
   double weights = 0;
   for (const Source& source : mix) weights += source.weight;
-  for (Source& source : mix)
-    source.digest = prepare_source(m, text_of(m.key_of(mix), source), source,
-                                   source.weight / weights, source.digest, options, corpus);
+  for (Source& source : mix) {
+    corpus.sources.push_back(prepare(m, m.key_of(mix), source, options, corpus));
+    corpus.sources.back().share = source.weight / weights;
+  }
   return digest_of(mix);
 }
 
-/// Tokenizes a set, and says what it holds.
-void prepare_set(const Manifest& m, const Key& key, EvalSet& set,
-                 const stages::EncodeOptions& options, Corpus& corpus) {
-  const Text text = text_of(key, set);
-  set.tokens = prepare(m, text, options, corpus);
-  const auto tokens = stages::TokenFile::open(set.tokens);
-  set.samples = count_samples(m, text, *tokens);
-  if (set.digest.empty()) set.digest = stages::scan_tokens(*tokens, m->model.vocab_size);
-}
-
 void prepare_evaluations(Manifest& m, const stages::EncodeOptions& options, Corpus& corpus) {
-  for (EvalSet& set : m->eval.sets) prepare_set(m, m.key_of(m->eval.sets), set, options, corpus);
-  if (!m->eval_text.files.empty())
-    prepare_set(m, m.key_of(m->eval_text.files), m->eval_text, options, corpus);
+  const auto set_samples = [&](const Key& key, EvalSet& set) {
+    set.samples = prepare(m, key, set, options, corpus).samples;
+  };
+  for (EvalSet& set : m->eval.sets) set_samples(m.key_of(m->eval.sets), set);
+  if (!m->eval_text.files.empty()) set_samples(m.key_of(m->eval_text.files), m->eval_text);
 }
 
 /// The names of tokens that stand somewhere, as "<s> before"; empty for none.
