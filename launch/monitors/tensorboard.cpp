@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <utility>
@@ -63,30 +61,6 @@ std::vector<std::string> messages_of(const RunEvent& event, const Body&) {
   return {text_event(event.time, event.step, "run/events", to_text(to_json(event)))};
 }
 
-/// The buckets between the lowest and the highest one that is not empty, with one for each gap.
-HistogramValues values_of(const ValueHistogram& histogram) {
-  HistogramValues values{.min = histogram.min,
-                         .max = histogram.max,
-                         .sum = histogram.sum,
-                         .squares = histogram.squares,
-                         .count = static_cast<double>(histogram.elements - histogram.not_finite)};
-  const auto end_of = [](int bin, int side) {
-    if (bin == 0) return side * ValueHistogram::lower_end(1);
-    const int outer = (bin < 0) == (side < 0) ? 1 : 0;  // away from zero
-    return std::copysign(ValueHistogram::lower_end(std::abs(bin) + outer), bin);
-  };
-  const auto add = [&](double end, double count) {
-    values.ends.push_back(end);
-    values.counts.push_back(count);
-  };
-  for (const auto& [bin, count] : histogram.counts) {
-    const double begin = end_of(bin, -1);
-    if (!values.ends.empty() && values.ends.back() < begin) add(begin, 0);
-    add(end_of(bin, 1), static_cast<double>(count));
-  }
-  return values;
-}
-
 }  // namespace
 
 void HistogramGatherer::add(const actors::RunEvent& event, const actors::ParametersSeen& seen) {
@@ -142,7 +116,7 @@ void TensorBoard::write_histograms(const RunEvent& committed) {
   int incomplete = 0;
   for (const auto& [tag, whole] : histograms_.take(step)) {
     if (whole.is_complete())
-      write(histogram_event(committed.time, step, tag, values_of(whole.histogram)));
+      write(histogram_event(committed.time, step, tag, whole.histogram));
     else
       ++incomplete;
   }

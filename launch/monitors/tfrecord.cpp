@@ -2,7 +2,10 @@
 
 #include <bit>
 #include <boost/crc.hpp>
+#include <cmath>
+#include <cstdlib>
 #include <utility>
+#include <vector>
 
 namespace troupe::launch {
 namespace {
@@ -87,6 +90,14 @@ std::string summary_event(double wall_time, std::int64_t step, const Message& va
       .take();
 }
 
+/// The lower end of a bin, side -1, or its upper end, side 1.
+double end_of(int bin, int side) {
+  using actors::ValueHistogram;
+  if (bin == 0) return side * ValueHistogram::lower_end(1);
+  const int outer = (bin < 0) == (side < 0) ? 1 : 0;  // away from zero
+  return std::copysign(ValueHistogram::lower_end(std::abs(bin) + outer), bin);
+}
+
 }  // namespace
 
 std::uint32_t crc32c(std::string_view bytes) {
@@ -129,15 +140,27 @@ std::string scalar_event(double wall_time, std::int64_t step, std::string_view t
 }
 
 std::string histogram_event(double wall_time, std::int64_t step, std::string_view tag,
-                            const HistogramValues& values) {
-  const auto content = Message{}
-                           .fixed(histogram::kMin, values.min)
-                           .fixed(histogram::kMax, values.max)
-                           .fixed(histogram::kCount, values.count)
-                           .fixed(histogram::kSum, values.sum)
-                           .fixed(histogram::kSquares, values.squares)
-                           .fixed(histogram::kEnds, values.ends)
-                           .fixed(histogram::kCounts, values.counts);
+                            const actors::ValueHistogram& values) {
+  // Upper ends of the buckets, each the lower end of the next one, and what is in them.
+  std::vector<double> ends, counts;
+  const auto add = [&](double end, double count) {
+    ends.push_back(end);
+    counts.push_back(count);
+  };
+  for (const auto& [bin, count] : values.counts) {
+    const double begin = end_of(bin, -1);
+    if (!ends.empty() && ends.back() < begin) add(begin, 0);
+    add(end_of(bin, 1), static_cast<double>(count));
+  }
+  const auto content =
+      Message{}
+          .fixed(histogram::kMin, values.min)
+          .fixed(histogram::kMax, values.max)
+          .fixed(histogram::kCount, static_cast<double>(values.elements - values.not_finite))
+          .fixed(histogram::kSum, values.sum)
+          .fixed(histogram::kSquares, values.squares)
+          .fixed(histogram::kEnds, ends)
+          .fixed(histogram::kCounts, counts);
   return summary_event(wall_time, step,
                        Message{}.text(value::kTag, tag).message(value::kHistogram, content));
 }

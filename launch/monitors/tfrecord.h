@@ -3,7 +3,8 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "actors/monitors/value_histogram.h"
 
 namespace troupe::launch {
 
@@ -26,16 +27,10 @@ std::string version_event(double wall_time);
 std::string session_start_event(double wall_time, std::int64_t step);
 /// A message with one number of a step. Infinities and NaN are kept.
 std::string scalar_event(double wall_time, std::int64_t step, std::string_view tag, float value);
-/// The values of a histogram in TensorBoard's form.
-struct HistogramValues {
-  double min = 0, max = 0, sum = 0, squares = 0;
-  double count = 0;
-  /// Upper ends of the buckets, ascending, each the lower end of the next one, and what is in them.
-  std::vector<double> ends, counts;
-};
-/// A message with the histogram of a tensor in a step.
+/// A message with the histogram of a tensor in a step: its buckets between the lowest and the
+/// highest one that is not empty, with one for each gap.
 std::string histogram_event(double wall_time, std::int64_t step, std::string_view tag,
-                            const HistogramValues& values);
+                            const actors::ValueHistogram& histogram);
 /// A message with a text of a step, for TensorBoard's text plugin.
 std::string text_event(double wall_time, std::int64_t step, std::string_view tag,
                        std::string_view text);
