@@ -49,13 +49,14 @@ void add_generate(CLI::App& app, GenerateOptions& o) {
   sub->add_flag("--chat", o.chat,
                 "Take each prompt as what a user says, and answer it by the model's chat template");
   number(sub, "--tokens", o.tokens, 1, 1'000'000, "Tokens to write");
-  number(sub, "--seed", o.seed, std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max(),
-         "The same seed gives the same text");
-  number(sub, "--temperature", o.temperature, 0.0, 100.0,
+  number(sub, "--seed", o.sampling.seed, std::uint64_t{0},
+         std::numeric_limits<std::uint64_t>::max(), "The same seed gives the same text");
+  number(sub, "--temperature", o.sampling.temperature, 0.0, 100.0,
          "Below 1 likely tokens are favoured, above 1 unlikely ones; 0 always takes the likeliest");
-  number(sub, "--top-k", o.top_k, std::int64_t{0}, std::numeric_limits<std::int64_t>::max(),
+  number(sub, "--top-k", o.sampling.top_k, std::int64_t{0},
+         std::numeric_limits<std::int64_t>::max(),
          "Draw among the k likeliest tokens; 0: among all");
-  number(sub, "--top-p", o.top_p, 0.0, 1.0,
+  number(sub, "--top-p", o.sampling.top_p, 0.0, 1.0,
          "Draw among the likeliest tokens that together have this probability");
   sub->add_option("--stop", o.stops, "End before this text; may be given several times")
       ->type_name("TEXT")

@@ -8,6 +8,7 @@
 
 #include "actors/monitors/tap_request.h"
 #include "actors/topology/scale.h"
+#include "stages/inference/sampling.h"
 
 namespace troupe::launch {
 
@@ -91,10 +92,7 @@ struct GenerateOptions {
   std::string prompt_file;  ///< one prompt a line, in place of `prompt`
   bool chat = false;        ///< a prompt is what a user says
   std::int64_t tokens = 100;
-  std::uint64_t seed = 1;
-  double temperature = 0.8;
-  std::int64_t top_k = 0;  ///< 0: all tokens
-  double top_p = 1;
+  stages::Sampling sampling{.temperature = 0.8};
   std::vector<std::string> stops;
   bool json = false;
   int tp = 1;

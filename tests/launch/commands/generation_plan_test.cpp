@@ -1,7 +1,6 @@
-#include "launch/commands/models/generation_plan.h"
-
 #include <boost/test/unit_test.hpp>
 
+#include "launch/commands/models/generate_command.h"
 #include "tests/support/expect_error.h"
 
 BOOST_AUTO_TEST_SUITE(generation_plan_test)

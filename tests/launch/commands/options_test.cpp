@@ -102,15 +102,15 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
                                         "--seed", "18446744073709551615", "--temperature", "0"}));
   BOOST_TEST(generate.prompt == "the ");
   BOOST_TEST(generate.tokens == 40);
-  BOOST_TEST(generate.seed == 18446744073709551615u);
-  BOOST_TEST(generate.temperature == 0.0);
+  BOOST_TEST(generate.sampling.seed == 18446744073709551615u);
+  BOOST_TEST(generate.sampling.temperature == 0.0);
   const auto many = std::get<GenerateOptions>(
       parsed({"generate", "c", "--prompt-file", "p", "--stop", "a", "--stop", "b c", "--top-k", "5",
               "--top-p", "0.5", "--tp", "2", "--pp", "3", "--json"}));
   BOOST_TEST(many.prompt_file == "p");
   BOOST_TEST((many.stops == std::vector<std::string>{"a", "b c"}));
-  BOOST_TEST(many.top_k == 5);
-  BOOST_TEST(many.top_p == 0.5);
+  BOOST_TEST(many.sampling.top_k == 5);
+  BOOST_TEST(many.sampling.top_p == 0.5);
   BOOST_TEST(many.tp == 2);
   BOOST_TEST(many.pp == 3);
   BOOST_TEST(many.json);
