@@ -36,43 +36,39 @@ json ended_status(const std::filesystem::path& run, const Ending& ending) {
 std::string pace_line(const json& status) {
   std::vector<std::string> parts;
   if (status.contains("loss")) {
-    parts.push_back(fmt::format("loss {:.4f}", status.at("loss").get<double>()));
-    parts.push_back(grouped(std::llround(status.at("tokens_per_s").get<double>())) + " tokens/s");
-    parts.push_back(duration_text(status.at("time_left_s").get<double>()) + " left");
+    parts.push_back(fmt::format("loss {:.4f}", number_of(status, "loss")));
+    parts.push_back(grouped(std::llround(number_of(status, "tokens_per_s"))) + " tokens/s");
+    parts.push_back(duration_text(number_of(status, "time_left_s")) + " left");
   }
   if (status.contains("mfu"))
-    parts.push_back(fmt::format("mfu {:.1f} %", 100 * status.at("mfu").get<double>()));
+    parts.push_back(fmt::format("mfu {:.1f} %", 100 * number_of(status, "mfu")));
   if (status.contains("device_used_bytes"))
-    parts.push_back("gpu memory " + bytes_text(status.at("device_used_bytes").get<std::int64_t>()) +
-                    " of " + bytes_text(status.at("device_total_bytes").get<std::int64_t>()));
-  if (const auto bytes = status.at("resident_bytes").get<std::int64_t>(); bytes > 0)
+    parts.push_back("gpu memory " + bytes_text(integer_of(status, "device_used_bytes")) + " of " +
+                    bytes_text(integer_of(status, "device_total_bytes")));
+  if (const auto bytes = integer_of(status, "resident_bytes"); bytes > 0)
     parts.push_back("memory " + bytes_text(bytes));
   return parts.empty() ? "" : fmt::format("{}\n", fmt::join(parts, "  "));
 }
 
 /// The status as text. As in all commands, a run is named by its directory.
-std::string text_of(const json& status, const std::string& run) {
-  std::string out = fmt::format(
-      "run {} is {}, step {}, configuration {}\n", run, status.at("state").get<std::string>(),
-      status.at("step").get<std::int64_t>(), status.at("configuration").get<int>());
+std::string status_text(const json& status, const std::string& run) {
+  std::string out =
+      fmt::format("run {} is {}, step {}, configuration {}\n", run, text_of(status, "state"),
+                  integer_of(status, "step"), integer_of(status, "configuration"));
   out += pace_line(status);
-  for (const json& p : status.value("progress", json::array())) {
-    const auto done = p.at("done").get<std::int64_t>(), of = p.at("of").get<std::int64_t>();
-    const bool bytes = p.at("unit") == "bytes";
-    out +=
-        bytes ? fmt::format("{}: {} of {} written\n", p.at("what").get<std::string>(),
-                            bytes_text(done), bytes_text(of))
-              : fmt::format("{}: {} of {} steps done\n", p.at("what").get<std::string>(), done, of);
+  for (const json& p : objects_of(status, "progress")) {
+    const std::int64_t done = integer_of(p, "done"), of = integer_of(p, "of");
+    out += text_of(p, "unit") == "bytes"
+               ? fmt::format("{}: {} of {} written\n", text_of(p, "what"), bytes_text(done),
+                             bytes_text(of))
+               : fmt::format("{}: {} of {} steps done\n", text_of(p, "what"), done, of);
   }
-  for (const json& r : status.at("ranks")) {
-    const std::string wait = r.at("waiting_for");
+  for (const auto& r : field_of<std::vector<actors::RankStatus>>(status, "ranks"))
     out += fmt::format(
         "rank {:>3}  replica {:>2}  stage {:>2}  shard {:>2}  pid {:>7} on {}  {:>10}  {}{}\n",
-        r.at("rank").get<int>(), r.at("replica").get<int>(), r.at("stage").get<int>(),
-        r.value("shard", 0), r.at("pid").get<int>(), r.at("host").get<std::string>(),
-        bytes_text(r.at("resident_bytes").get<std::int64_t>()), r.at("state").get<std::string>(),
-        wait.empty() ? "" : ", waits for " + wait);
-  }
+        r.rank, r.replica, r.stage, r.shard, r.pid, r.host,
+        bytes_text(static_cast<std::int64_t>(r.resident_bytes)), r.state,
+        r.waiting_for.empty() ? "" : ", waits for " + r.waiting_for);
   return out;
 }
 
@@ -101,41 +97,35 @@ char process_state(int pid) {
   return name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : ' ';
 }
 
-std::string fault_of_process(const json& rank) {
-  const int pid = rank.value("pid", 0);
-  if (pid == 0) return "has no process yet";
-  if (rank.value("host", "") != host_name()) return "";
-  switch (process_state(pid)) {
+std::string fault_of_process(const actors::RankStatus& rank) {
+  if (rank.pid == 0) return "has no process yet";
+  if (rank.host != host_name()) return "";
+  switch (process_state(rank.pid)) {
     case ' ':
     case 'Z':
-      return fmt::format("its process {} is dead", pid);
+      return fmt::format("its process {} is dead", rank.pid);
     case 'T':
     case 't':
-      return fmt::format("its process {} is stopped; continue it with: kill -CONT {}", pid, pid);
+      return fmt::format("its process {0} is stopped; continue it with: kill -CONT {0}", rank.pid);
     default:
       return "";
   }
 }
 
-std::string fault_of_rank(const json& rank) {
+std::string fault_of_rank(const actors::RankStatus& rank) {
   const std::string process = fault_of_process(rank);
-  if (!process.empty()) return process;
-  if (rank.value("state", "") == "lost") return "is lost and not replaced yet";
-  return "";
+  return process.empty() && rank.state == "lost" ? "is lost and not replaced yet" : process;
 }
 
 }  // namespace
 
 std::vector<std::string> diagnose(const json& status) {
   std::vector<std::string> findings;
-  for (const json& rank : status.value("ranks", json::array())) {
-    const std::string fault = fault_of_rank(rank);
-    if (fault.empty()) continue;
-    findings.push_back(fmt::format("rank {} (replica {}, stage {}): {}", rank.value("rank", 0),
-                                   rank.value("replica", 0), rank.value("stage", 0), fault));
-  }
-  const std::string state = status.value("state", "");
-  if (state == "regrouping")
+  for (const auto& rank : field_of<std::vector<actors::RankStatus>>(status, "ranks"))
+    if (const std::string fault = fault_of_rank(rank); !fault.empty())
+      findings.push_back(fmt::format("rank {} (replica {}, stage {}): {}", rank.rank, rank.replica,
+                                     rank.stage, fault));
+  if (text_of(status, "state") == "regrouping")
     findings.push_back(
         "the cluster regroups after a failure or an order; events.jsonl names the cause");
   for (const json& trouble : status.value("troubles", json::array()))
@@ -156,7 +146,7 @@ int run(const StatusOptions& options) {
   if (options.diagnose)
     return tell(diagnose(*reply), fmt::format("run {}: nothing is wrong, step {}", options.run,
                                               reply->at("step").get<std::int64_t>()));
-  print(options.json ? reply->dump(2) + "\n" : text_of(*reply, options.run));
+  print(options.json ? reply->dump(2) + "\n" : status_text(*reply, options.run));
   return 0;
 }
 
