@@ -30,14 +30,9 @@ std::vector<const TimelineEntry*> longest_of(const std::vector<TimelineEntry>& t
   std::vector<const TimelineEntry*> changes;
   for (const TimelineEntry& h : timeline)
     if (h.has_phases()) changes.push_back(&h);
-  if (changes.size() <= kMostBars) return changes;
-  std::vector<double> stalls;
-  for (const TimelineEntry* h : changes) stalls.push_back(h->stall_s);
-  std::ranges::nth_element(stalls, stalls.begin() + (kMostBars - 1), std::greater());
-  std::erase_if(changes, [least = stalls[kMostBars - 1]](const TimelineEntry* h) {
-    return h->stall_s < least;
-  });
-  changes.resize(kMostBars);
+  std::ranges::stable_sort(changes, std::greater(), &TimelineEntry::stall_s);
+  changes.resize(std::min(changes.size(), kMostBars));
+  std::ranges::sort(changes);  // which point into the list
   return changes;
 }
 
