@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "launch/run/json_fields.h"
 #include "launch/run/run_directory.h"
 #include "tensor/errors/error.h"
 
@@ -41,12 +40,6 @@ int connect_to(const ControlAddress& address) {
 }
 
 }  // namespace
-
-TROUPE_JSON_FIELDS(ControlAddress, x.host, x.port, x.token, x.pid)
-
-nlohmann::json to_json(const ControlAddress& address) {
-  return address;
-}
 
 std::optional<ControlAddress> read_control(const std::filesystem::path& run) {
   const auto json = read_json(run / kControlFile);

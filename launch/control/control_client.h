@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "launch/control/control_protocol.h"
+#include "launch/run/json_fields.h"
 #include "launch/run/outcome.h"
 
 namespace troupe::launch {
@@ -20,7 +21,7 @@ struct ControlAddress {
   std::string token;
   int pid = 0;
 };
-nlohmann::json to_json(const ControlAddress& address);
+TROUPE_JSON_FIELDS(ControlAddress, x.host, x.port, x.token, x.pid)
 /// The address in a run directory's control.json; none if the file does not exist or is incomplete.
 std::optional<ControlAddress> read_control(const std::filesystem::path& run);
 

@@ -2,16 +2,9 @@
 
 #include "launch/control/request_fields.h"
 #include "launch/manifest/toml/synonyms.h"
-#include "launch/run/json_fields.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::launch {
-
-TROUPE_JSON_FIELDS(actors::ScaleRequest, x.pp, x.dp, x.tp, x.layout, x.schedule)
-
-nlohmann::json to_json(const actors::ScaleRequest& request) {
-  return request;
-}
 
 actors::ScaleRequest parse_scale(const nlohmann::json& fields) {
   refuse_other_fields(fields, {"pp", "dp", "tp", "layout", "schedule"});

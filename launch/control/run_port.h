@@ -7,6 +7,7 @@
 #include "actors/monitors/hub.h"
 #include "actors/topology/reports.h"
 #include "actors/topology/scale.h"
+#include "launch/run/json_fields.h"
 
 namespace troupe::launch {
 
@@ -28,7 +29,7 @@ struct RunPort {
 
 /// The fields of a control request that the scale request sets, out of {"pp": 3, "dp": 1, "layout":
 /// "3,2,1", "schedule": "gpipe"}.
-nlohmann::json to_json(const actors::ScaleRequest& request);
+TROUPE_JSON_FIELDS(actors::ScaleRequest, x.pp, x.dp, x.tp, x.layout, x.schedule)
 /// The scale request in the fields of a control request. Throws Error{usage} naming a field that is
 /// not known, or whose value is empty or not valid.
 actors::ScaleRequest parse_scale(const nlohmann::json& fields);

@@ -1,7 +1,9 @@
 #include "launch/control/tap_request.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <compare>
 #include <map>
@@ -11,7 +13,6 @@
 
 #include "actors/topology/configuration.h"
 #include "launch/control/request_fields.h"
-#include "launch/run/json_fields.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::launch {
@@ -67,9 +68,9 @@ Ways ways_of(const json& pipeline) {
 }
 
 bool holds(const Ranges& ranges, int number) {
-  for (const auto& [first, end] : ranges)
-    if (first <= number && number < end) return true;
-  return false;
+  return std::ranges::any_of(ranges, [number](const auto& range) {
+    return range.first <= number && number < range.second;
+  });
 }
 
 std::string ranges_text(const Ranges& ranges) {
@@ -86,11 +87,9 @@ std::string edges_text(const Ways& ways, const actors::TapRequest& request) {
     for (const auto& [way, microbatches] : ways)
       if (way.backward == request.backward && (way.from == request.from) == of_sender)
         edges.push_back(edge_text(way.from, way.to));
-  std::string text;
-  for (std::size_t i = 0; i < edges.size() && i < kListed; ++i)
-    text += (i > 0 ? ", " : "") + edges[i];
-  if (edges.size() > kListed) text += fmt::format(" and {} more", edges.size() - kListed);
-  return text;
+  if (edges.size() <= kListed) return fmt::format("{}", fmt::join(edges, ", "));
+  return fmt::format("{} and {} more", fmt::join(edges.begin(), edges.begin() + kListed, ", "),
+                     edges.size() - kListed);
 }
 
 }  // namespace
@@ -101,15 +100,7 @@ actors::TapRequest parse_edge(const std::string& text, actors::TapRequest reques
   const bool has_colon = from.ec == std::errc() && from.ptr != end && *from.ptr == ':';
   const auto to = has_colon ? std::from_chars(from.ptr + 1, end, request.to) : from;
   if (!has_colon || to.ec != std::errc() || to.ptr != end || request.from < 0 || request.to < 0)
-    throw Error(ErrorKind::usage,
-                "--edge " + text + " must be the ranks of a sender and its receiver, such as 0:1");
-  return request;
-}
-
-TROUPE_JSON_FIELDS(actors::TapRequest, x.from, x.to, x.backward, x.every, x.microbatch,
-                   x.only_not_finite, x.dump, x.samples)
-
-nlohmann::json to_json(const actors::TapRequest& request) {
+    refuse("--edge " + text + " must be the ranks of a sender and its receiver, such as 0:1");
   return request;
 }
 

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "actors/monitors/tap_request.h"
+#include "launch/run/json_fields.h"
 
 namespace troupe::launch {
 
@@ -12,7 +13,8 @@ namespace troupe::launch {
 actors::TapRequest parse_edge(const std::string& text, actors::TapRequest request);
 
 /// The request as the "tap" object of the control protocol.
-nlohmann::json to_json(const actors::TapRequest& request);
+TROUPE_JSON_FIELDS(actors::TapRequest, x.from, x.to, x.backward, x.every, x.microbatch,
+                   x.only_not_finite, x.dump, x.samples)
 /// The request in a "tap" object of the control protocol. Throws Error{usage} if it is not valid.
 actors::TapRequest parse_tap(const nlohmann::json& fields);
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 
-#include <chrono>
 #include <utility>
 
 #include "launch/control/control_client.h"
@@ -15,7 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::seconds kPatience{10};
 /// The number of frames that may be under way at a time.
 constexpr unsigned kCredit = 8;
 
@@ -28,7 +26,7 @@ std::variant<std::unique_ptr<Attachment>, Ending> Attachment::open(const std::fi
       {{"kinds", options.kinds}, {"who", options.who}, {"credit", kCredit}, {"tap", options.tap}});
   if (auto* ending = std::get_if<Ending>(&asked)) return std::move(*ending);
   auto client = std::move(std::get<std::unique_ptr<ControlClient>>(asked));
-  const auto reply = client->receive(kPatience);
+  const auto reply = client->receive(kReplyPatience);
   if (!reply) return ended_unanswered(run);
   if (!reply->contains("attached"))
     throw Error(ErrorKind::unavailable,

@@ -145,10 +145,10 @@ void write_directory(const Start& start, const Machine& machine, const RunDirect
   nlohmann::json where = to_json(machine);
   where["version"] = TROUPE_VERSION;
   directory.write(kMachineFile, where.dump() + "\n");
-  directory.write_private(kControlFile, to_json(ControlAddress{.host = "127.0.0.1",
-                                                               .port = control.port(),
-                                                               .token = control.token(),
-                                                               .pid = getpid()})
+  directory.write_private(kControlFile, nlohmann::json(ControlAddress{.host = "127.0.0.1",
+                                                                      .port = control.port(),
+                                                                      .token = control.token(),
+                                                                      .pid = getpid()})
                                                 .dump() +
                                             "\n");
 }

@@ -24,10 +24,8 @@ Ending wait_for_end(ControlClient& launcher, const std::string& run) {
 
 int run(const ScaleOptions& options) {
   if (actors::to_string(options.request).empty())
-    throw Error(
-        ErrorKind::usage,
-        "nothing to change: give at least one of --pp, --dp, --tp, --layout and --schedule");
-  const nlohmann::json request = to_json(options.request);
+    refuse("nothing to change: give at least one of --pp, --dp, --tp, --layout and --schedule");
+  const nlohmann::json request = options.request;
   parse_scale(request);  // refuses what no run takes
   const nlohmann::json answer = order_and_wait(options.run, "scale", "change", request);
   print((options.json ? answer.dump(2) : answer.at("text").get<std::string>()) + "\n");

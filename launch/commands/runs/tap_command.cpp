@@ -6,6 +6,7 @@
 #include "launch/control/control_protocol.h"
 #include "launch/control/tap_request.h"
 #include "launch/host/console.h"
+#include "launch/run/json_fields.h"
 #include "schedules/plan/counted.h"
 #include "tensor/errors/error.h"
 
@@ -20,12 +21,11 @@ void check_change(const json& event, const actors::TapRequest& tap, const json& 
   now["pipeline"] = event.at("pipeline");
   now["step"] = event.at("step");
   if (const std::string why = never_fits(tap, now); !why.empty())
-    throw Error(
-        ErrorKind::unavailable,
-        fmt::format("the tap ends at step {}, since the cluster is pp {} x dp {} with "
-                    "schedule {}: {}",
-                    event.at("step").get<std::int64_t>(), event.at("pp").get<int>(),
-                    event.at("dp").get<int>(), event.at("schedule").get<std::string>(), why));
+    throw Error(ErrorKind::unavailable,
+                fmt::format("the tap ends at step {}, since the cluster is pp {} x dp {} with "
+                            "schedule {}: {}",
+                            integer_of(event, "step"), integer_of(event, "pp"),
+                            integer_of(event, "dp"), text_of(event, "schedule"), why));
 }
 
 }  // namespace
@@ -34,9 +34,8 @@ int run(const TapOptions& options) {
   const actors::TapRequest tap = parse_edge(options.edge, options.request);
   SignalFd signals{SIGINT, SIGTERM, SIGHUP};
   const auto run =
-      attach(options.run, "tap", {.kinds = "tensor,membership", .who = "tap", .tap = to_json(tap)});
-  if (const std::string why = never_fits(tap, run->status()); !why.empty())
-    throw Error(ErrorKind::usage, why);
+      attach(options.run, "tap", {.kinds = "tensor,membership", .who = "tap", .tap = tap});
+  if (const std::string why = never_fits(tap, run->status()); !why.empty()) refuse(why);
   print_error("waits for " + describe(tap) + "; Ctrl-C leaves");
   std::int64_t samples = 0;
   while (const auto news = next_news(*run, signals)) {

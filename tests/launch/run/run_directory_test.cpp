@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE(what_may_not_be_read_is_said_and_is_no_end) {
 BOOST_AUTO_TEST_CASE(a_torn_or_foreign_address_is_none) {
   const TempDir dir;
   const launch::ControlAddress address{.host = "127.0.0.1", .port = 1234, .token = "t", .pid = 5};
-  dir.write("control.json", launch::to_json(address).dump());
+  dir.write("control.json", nlohmann::json(address).dump());
   BOOST_TEST(launch::read_control(dir.path()).value().port == 1234);
   for (const char* torn : {"", "{\"host\":", "{}", R"({"host":1,"port":2,"token":"t","pid":3})"}) {
     dir.write("control.json", torn);
