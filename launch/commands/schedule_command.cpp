@@ -63,9 +63,7 @@ std::string actions_json(const schedules::Plan& plan) {
 
 int print_comparison(const ScheduleOptions& options) {
   if (options.csv || options.grid || !options.svg.empty() || !options.trace.empty())
-    throw Error(
-        ErrorKind::usage,
-        "--compare prints a table of several schedules; draw one of them with --kind alone");
+    refuse("--compare prints a table of several schedules; draw one of them with --kind alone");
   const Comparison comparison = compare(options);
   print(options.json ? to_json(comparison) : to_table(comparison));
   return comparison.possible.empty() ? static_cast<int>(ErrorKind::usage) : 0;

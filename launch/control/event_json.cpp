@@ -194,9 +194,8 @@ EventMask parse_kinds(const std::string& names) {
     const std::string name = names.substr(begin, end - begin);
     const auto found = std::ranges::find(kEventNames, name);
     if (found == kEventNames.end())
-      throw Error(ErrorKind::usage,
-                  fmt::format("no event is called '{}'; did you mean '{}'? It is one of {}", name,
-                              nearest(name, kEventNames), quoted_list(kEventNames)));
+      refuse(fmt::format("no event is called '{}'; did you mean '{}'? It is one of {}", name,
+                         nearest(name, kEventNames), quoted_list(kEventNames)));
     mask.set(static_cast<std::size_t>(found - kEventNames.begin()));
     begin = end + 1;
   }

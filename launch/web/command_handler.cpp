@@ -17,9 +17,9 @@ CommandHandler::Answer CommandHandler::answer(const std::string& request, double
       access_.token.empty() ? std::nullopt : authenticated_request(request, access_.token);
   if (!trusted)
     return {.status = 403,
-            .body = {{"error",
-                      "this is not the token of this run; it is in control.json of the "
-                      "run directory"}}};
+            .body = {
+                {"error",
+                 "this is not the token of this run; it is in control.json of the run directory"}}};
   try {
     return {.status = 200, .body = serve(trusted->at("request"), *trusted, step_s)};
   } catch (const Error& error) {
@@ -59,15 +59,15 @@ json CommandHandler::serve(const std::string& name, const json& request, double 
     return {{"text", tap_edge(*access_.run.hub, access_.run.status(), *edge,
                               flag_field(request, "backward").value_or(false))}};
   }
-  throw Error(ErrorKind::usage,
-              fmt::format("no order is called '{}'; there are greet, preview, save, scale, stop, "
-                          "tap and trace",
-                          name));
+  refuse(
+      fmt::format("no order is called '{}'; there are greet, preview, save, scale, stop, "
+                  "tap and trace",
+                  name));
 }
 
 void CommandHandler::scale(const actors::ScaleRequest& request) {
   const std::string order = actors::to_string(request);
-  if (order.empty()) throw Error(ErrorKind::usage, "nothing to change: fill in at least one field");
+  if (order.empty()) refuse("nothing to change: fill in at least one field");
   const auto tell = teller(order);
   tell("under way");
   access_.run.scale(request, [tell](const actors::ScaleAnswer& answer) {

@@ -45,11 +45,9 @@ std::string line_of(const RunEvent& event, const TensorSummary& tensor, int micr
 
 json trace_steps(Hub& hub, const json& status, std::int64_t steps) {
   if (steps < 1 || steps > kMostSteps)
-    throw Error(
-        ErrorKind::usage,
-        fmt::format("{} steps cannot be traced from the page; 1 to {} can, and troupe trace "
-                    "takes more",
-                    steps, kMostSteps));
+    refuse(fmt::format(
+        "{} steps cannot be traced from the page; 1 to {} can, and troupe trace takes more", steps,
+        kMostSteps));
   TraceCollector collector(status, static_cast<int>(steps));
   listen(hub, {.kinds = mask_of<ActionsTraced, MembershipChanged>()}, [&](const RunEvent& event) {
     collector.add(to_json(event));
@@ -63,8 +61,7 @@ json trace_steps(Hub& hub, const json& status, std::int64_t steps) {
 
 std::string tap_edge(Hub& hub, const json& status, const std::string& edge, bool backward) {
   const TapRequest request = parse_edge(edge, {.backward = backward, .samples = kSamples});
-  if (const std::string why = never_fits(request, status); !why.empty())
-    throw Error(ErrorKind::usage, why);
+  if (const std::string why = never_fits(request, status); !why.empty()) refuse(why);
   std::string lines;
   std::int64_t seen = 0;
   listen(hub, {.kinds = mask_of<TensorTapped>(), .tap = request}, [&](const RunEvent& event) {

@@ -122,9 +122,9 @@ Samples samples_of(const EvalOptions& options, const stages::CheckpointInfo& inf
       .loss_on =
           named<stages::LossOn>(stages::kLossOnNames, options.loss_on.value_or(training.loss_on))};
   if (samples.loss_on == stages::LossOn::response && samples.documents == stages::Documents::joined)
-    throw Error(ErrorKind::usage,
-                "a loss on responses needs samples that are documents, each with its prompt; "
-                "--documents packed");
+    refuse(
+        "a loss on responses needs samples that are documents, each with its prompt; "
+        "--documents packed");
   return samples;
 }
 
@@ -196,9 +196,8 @@ Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& 
 /// A model with learned positions has no place for longer samples.
 void check_seq_len(std::int64_t seq_len, const stages::ModelConfig& model) {
   if (stages::traits_of(model.kind).learns_positions && seq_len > model.max_position_embeddings)
-    throw Error(ErrorKind::usage,
-                fmt::format("--seq-len {}: the model has {}", seq_len,
-                            schedules::counted(model.max_position_embeddings, "position")));
+    refuse(fmt::format("--seq-len {}: the model has {}", seq_len,
+                       schedules::counted(model.max_position_embeddings, "position")));
 }
 
 /// All digits of a number, or null.

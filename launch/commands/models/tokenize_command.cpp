@@ -17,8 +17,7 @@ namespace {
 std::int32_t id_to_append(const TokenizeOptions& options, const stages::Tokenizer& tokenizer) {
   const auto id = tokenizer.id_of(*options.append);
   if (!id)
-    throw Error(ErrorKind::usage, fmt::format("--append: {} has no token \"{}\"", options.tokenizer,
-                                              *options.append));
+    refuse(fmt::format("--append: {} has no token \"{}\"", options.tokenizer, *options.append));
   return *id;
 }
 

@@ -24,9 +24,8 @@ fs::path page_path(const ReportOptions& options) {
   std::error_code unknown;
   const bool special = fs::exists(path, unknown) && !fs::is_regular_file(path, unknown);
   if (special || path.extension() == ".html" || path.extension() == ".htm") return path;
-  throw Error(ErrorKind::usage, fmt::format("a report is a page of HTML: name it {}.html, not {}; "
-                                            "--json prints its data",
-                                            path.stem().string(), path.string()));
+  refuse(fmt::format("a report is a page of HTML: name it {}.html, not {}; --json prints its data",
+                     path.stem().string(), path.string()));
 }
 
 }  // namespace
@@ -34,7 +33,7 @@ fs::path page_path(const ReportOptions& options) {
 int run(const ReportOptions& options) {
   const bool several = options.runs.size() > 1;
   if (several && !options.json && options.output.empty())
-    throw Error(ErrorKind::usage, "say where to write the report of several runs: -o FILE.html");
+    refuse("say where to write the report of several runs: -o FILE.html");
   const fs::path path = options.json ? fs::path() : page_path(options);
   const double now = unix_seconds();
   std::vector<RunReport> reports;
