@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -32,11 +33,32 @@ std::optional<std::vector<int>> taken_in_turn(std::span<const Host> hosts, int b
   return taken;
 }
 
-std::vector<int> ranks_in_blocks(const std::vector<int>& taken, int size) {
-  std::vector<int> host_of_rank;
+/// The host of each block, one host after the other.
+std::vector<int> in_order(const std::vector<int>& taken) {
+  std::vector<int> host_of_block;
   for (std::size_t i = 0; i < taken.size(); ++i)
-    host_of_rank.insert(host_of_rank.end(), static_cast<std::size_t>(taken[i] * size),
-                        static_cast<int>(i));
+    host_of_block.insert(host_of_block.end(), static_cast<std::size_t>(taken[i]),
+                         static_cast<int>(i));
+  return host_of_block;
+}
+
+/// The host of each block so that two that follow each other, the first after the last, are on two
+/// hosts, if none has more than half of them: the fullest host first, in every second place.
+std::vector<int> apart(const std::vector<int>& taken) {
+  std::vector<int> hosts = in_order(taken);
+  std::ranges::stable_sort(hosts, std::greater{},
+                           [&](int host) { return taken[static_cast<std::size_t>(host)]; });
+  std::vector<int> host_of_block(hosts.size());
+  const std::size_t even = (hosts.size() + 1) / 2;
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    host_of_block[i < even ? 2 * i : 2 * (i - even) + 1] = hosts[i];
+  return host_of_block;
+}
+
+std::vector<int> ranks_of(const std::vector<int>& host_of_block, int size) {
+  std::vector<int> host_of_rank;
+  for (const int host : host_of_block)
+    host_of_rank.insert(host_of_rank.end(), static_cast<std::size_t>(size), host);
   return host_of_rank;
 }
 
@@ -76,18 +98,18 @@ std::string slots_text(std::span<const Host> hosts) {
 }  // namespace
 
 std::vector<int> place_ranks(const RunSpec::Mesh& mesh, std::span<const Host> hosts,
-                             bool tp_across_hosts) {
+                             bool tp_across_hosts, int instances) {
   if (hosts.empty()) return std::vector<int>(static_cast<std::size_t>(mesh.num_ranks()));
   const int of_replica = mesh.ranks_of_replica();
   const auto stages = taken_in_turn(hosts, mesh.dp * mesh.pp, mesh.tp);
   const auto replicas = taken_in_turn(hosts, mesh.dp, of_replica);
   if (stages && replicas &&
       std::ranges::max(*replicas) * of_replica <= std::ranges::max(*stages) * mesh.tp)
-    return ranks_in_blocks(*replicas, of_replica);
-  if (stages) return ranks_in_blocks(*stages, mesh.tp);
+    return ranks_of(instances > 1 ? in_order(*replicas) : apart(*replicas), of_replica);
+  if (stages) return ranks_of(in_order(*stages), mesh.tp);
   const auto shards = taken_in_turn(hosts, mesh.num_ranks(), 1);
   if (!shards || !tp_across_hosts) refuse_mesh(mesh, hosts);
-  return ranks_in_blocks(*shards, 1);
+  return in_order(*shards);
 }
 
 }  // namespace troupe::actors

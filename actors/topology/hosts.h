@@ -10,17 +10,20 @@ namespace troupe::actors {
 /// The host of each rank, as a number into `hosts`; 0 for all if there are none. A pure function of
 /// its arguments, by which the launch places a run before it starts.
 ///
-/// - Consecutive ranks lie on one host or on consecutive ones, so that neighbouring stages are as
-///   near as can be.
+/// - Consecutive ranks of a replica lie on one host or on consecutive ones, so that neighbouring
+///   stages are as near as can be.
 /// - The shards of a stage lie on one host. Only with `tp_across_hosts`, and if the hosts have no
 ///   room for whole stages, they may lie on two.
 /// - Hosts are used alike: they take stages in turn, each while it has slots. The loss of one then
 ///   costs as little as it can.
-/// - Each replica lies on one host if that gives no host more ranks than stages in turn would.
+/// - Each replica lies on one host if that gives no host more ranks than stages in turn would. Then
+///   two replicas that follow each other, of which one may keep the other's slice, lie on two hosts
+///   where that can be; unless the replicas are `instances` groups (data_parallel), whose members
+///   lie together.
 ///
 /// All slots are used if the mesh needs them. Throws Error{unavailable}, with the numbers and the
 /// hosts, if there is no room.
 std::vector<int> place_ranks(const RunSpec::Mesh& mesh, std::span<const Host> hosts,
-                             bool tp_across_hosts);
+                             bool tp_across_hosts, int instances = 1);
 
 }  // namespace troupe::actors

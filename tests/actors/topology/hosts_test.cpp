@@ -25,6 +25,22 @@ std::vector<Host> hosts_with(const std::vector<int>& slots) {
   return hosts;
 }
 
+/// That stages which follow each other are adjacent, and that replicas which do are apart if each
+/// lies on one host and no host has more than half of them. `used`: the ranks of each host.
+void check_neighbours(const RunSpec::Mesh& mesh, const Places& places,
+                      const std::vector<int>& used) {
+  const auto of_replica = static_cast<std::size_t>(mesh.ranks_of_replica());
+  bool whole = true;
+  for (std::size_t first = 0; first < places.size(); first += of_replica) {
+    const auto begin = places.begin() + static_cast<std::ptrdiff_t>(first);
+    BOOST_TEST(std::is_sorted(begin, begin + mesh.ranks_of_replica()));
+    whole = whole && *begin == places[first + of_replica - 1];
+  }
+  if (!whole || 2 * std::ranges::max(used) > mesh.num_ranks()) return;
+  for (std::size_t first = 0; first < places.size(); first += of_replica)
+    BOOST_TEST(places[first] != places[(first + of_replica) % places.size()]);
+}
+
 Places place(const RunSpec::Mesh& mesh, const std::vector<int>& slots, bool across = false) {
   return place_ranks(mesh, hosts_with(slots), across);
 }
@@ -44,7 +60,7 @@ BOOST_AUTO_TEST_CASE(neighbouring_stages_are_adjacent_and_hosts_are_used_alike) 
 
 BOOST_AUTO_TEST_CASE(uneven_hosts_are_used_fully) {
   BOOST_TEST((place({.pp = 7}, {4, 1, 2}) == Places{0, 0, 0, 0, 1, 2, 2}));
-  BOOST_TEST((place({.pp = 1, .dp = 3}, {0, 2, 1}) == Places{1, 1, 2}));
+  BOOST_TEST((place({.pp = 1, .dp = 3}, {0, 2, 1}) == Places{1, 2, 1}));
 }
 
 BOOST_AUTO_TEST_CASE(shards_of_a_stage_are_on_one_host) {
@@ -54,11 +70,17 @@ BOOST_AUTO_TEST_CASE(shards_of_a_stage_are_on_one_host) {
 
 BOOST_AUTO_TEST_CASE(a_replica_is_on_one_host_if_no_host_gets_busier) {
   BOOST_TEST((place({.pp = 2, .dp = 2}, {2, 2}) == Places{0, 0, 1, 1}));
-  BOOST_TEST((place({.pp = 2, .dp = 3}, {2, 4}) == Places{0, 0, 1, 1, 1, 1}));
+  BOOST_TEST((place({.pp = 2, .dp = 3}, {2, 4}) == Places{1, 1, 0, 0, 1, 1}));
   // Whole replicas would be on two of the hosts alone.
   BOOST_TEST((place({.pp = 2, .dp = 2}, {2, 2, 2, 2}) == Places{0, 1, 2, 3}));
   // 6 stages, whose replicas would be 4 and 2 on the hosts.
   BOOST_TEST((place({.pp = 2, .dp = 3}, {4, 4}) == Places{0, 0, 0, 1, 1, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(replicas_that_follow_each_other_are_apart_and_instances_together) {
+  BOOST_TEST((place({.dp = 4}, {2, 2}) == Places{0, 1, 0, 1}));
+  BOOST_TEST((place({.dp = 5}, {2, 2, 1}) == Places{0, 1, 0, 2, 1}));
+  BOOST_TEST((place_ranks({.dp = 4}, hosts_with({2, 2}), false, 2) == Places{0, 0, 1, 1}));
 }
 
 BOOST_AUTO_TEST_CASE(shards_are_across_hosts_only_where_they_must_and_may) {
@@ -106,10 +128,10 @@ BOOST_AUTO_TEST_CASE(any_hosts_and_meshes) {
       }
       const Places places = place(mesh, slots, across);
       BOOST_TEST(std::ssize(places) == mesh.num_ranks());
-      BOOST_TEST(std::ranges::is_sorted(places));  // neighbours are adjacent
       std::vector<int> used(slots.size());
       for (const int host : places) ++used.at(static_cast<std::size_t>(host));
       for (std::size_t i = 0; i < slots.size(); ++i) BOOST_TEST(used[i] <= slots[i]);
+      check_neighbours(mesh, places, used);
       for (int rank = 0; stages_fit && rank < mesh.num_ranks(); ++rank)
         BOOST_TEST(places[static_cast<std::size_t>(rank)] ==
                    places[static_cast<std::size_t>(rank / mesh.tp * mesh.tp)]);
