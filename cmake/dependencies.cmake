@@ -22,3 +22,4 @@ pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)         # libpcre2-
 pkg_check_modules(prometheus REQUIRED IMPORTED_TARGET prometheus-cpp-pull)  # prometheus-cpp-dev
 find_package(civetweb REQUIRED)                                      # libcivetweb-dev
 find_package(CAF REQUIRED)                                           # libcaf-dev
+find_package(OpenSSL REQUIRED COMPONENTS SSL Crypto)                   # libssl-dev
