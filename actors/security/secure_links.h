@@ -1,0 +1,46 @@
+#pragma once
+
+#include <caf/actor.hpp>
+#include <caf/fwd.hpp>
+#include <caf/io/middleman_actor.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "actors/security/credentials.h"
+
+namespace troupe::actors {
+
+class TlsContext;
+class TlsLinks;
+
+/// The TLS links of an actor system, beside its plain ones: CAF routes messages between both.
+/// CAF's own TLS (caf::openssl 0.17) is not used: there a refused connection leaves an error in
+/// its thread, for which OpenSSL then ends another link; keys are files, which each handshake
+/// reads; and nothing is counted. A system without secure links is as it was.
+class SecureLinks {
+ public:
+  /// A director accepts hosts, anybody else connects to directors.
+  SecureLinks(caf::actor_system& system, Role role, const Credentials& own);
+  SecureLinks(const SecureLinks&) = delete;
+  ~SecureLinks();
+
+  /// Lets hosts reach the actor at a numeric address of this machine; port 0: any that is free.
+  /// Returns the port. Throws Error{unavailable} naming the address.
+  int publish(const caf::actor& actor, const std::string& address, int port);
+  /// The actor that is published there. Throws Error{unavailable}: who did not answer, or refused
+  /// whom, and why.
+  caf::actor connect(const std::string& host, int port, std::chrono::milliseconds patience);
+  /// How many connections to published actors were refused, or given up, before they had shown a
+  /// certificate.
+  std::uint64_t refused() const;
+
+ private:
+  caf::actor_system& system_;
+  const std::shared_ptr<TlsContext> context_;
+  const std::shared_ptr<TlsLinks> links_;
+  caf::io::middleman_actor middleman_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,126 @@
+#include "actors/security/sockets.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "tensor/errors/error.h"
+
+namespace troupe::actors {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct FreedAddresses {
+  void operator()(addrinfo* all) const { freeaddrinfo(all); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreedAddresses>;
+
+[[noreturn]] void unavailable(const std::string& host, int port, const char* why) {
+  throw Error(ErrorKind::unavailable, fmt::format("{}: {}", address_text(host, port), why));
+}
+
+Addresses find(const std::string& host, int port, int flags) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (code != 0)
+    unavailable(host, port, code == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(code));
+  return Addresses(found);
+}
+
+Socket open_for(const addrinfo& where) {
+  return Socket(socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+/// Connects by the deadline. Returns 0, or the error's number.
+int connect_by(const Socket& socket, const addrinfo& to, Clock::time_point deadline) {
+  if (socket.fd() < 0) return errno;
+  if (connect(socket.fd(), to.ai_addr, to.ai_addrlen) == 0) return 0;
+  if (errno != EINPROGRESS) return errno;
+  if (!wait_for(socket.fd(), POLLOUT, deadline)) return ETIMEDOUT;
+  int code = 0;
+  socklen_t size = sizeof code;
+  return getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &code, &size) == 0 ? code : errno;
+}
+
+}  // namespace
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  std::swap(fd_, other.fd_);
+  return *this;
+}
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+int Socket::release() {
+  return std::exchange(fd_, -1);
+}
+
+std::string address_text(const std::string& host, int port) {
+  const bool is_v6 = host.find(':') != host.npos;
+  return is_v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+}
+
+Socket listen_on(const std::string& address, int port) {
+  const Addresses where = find(address, port, AI_NUMERICHOST);
+  Socket socket = open_for(*where);
+  // A port counts as free although its last connections are in TIME_WAIT.
+  const int on = 1;
+  if (socket.fd() < 0 || setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
+      bind(socket.fd(), where->ai_addr, where->ai_addrlen) != 0 ||
+      listen(socket.fd(), SOMAXCONN) != 0)
+    unavailable(address, port, std::strerror(errno));
+  return socket;
+}
+
+int port_of(const Socket& socket) {
+  sockaddr_storage address{};
+  socklen_t size = sizeof address;
+  if (getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
+    throw Error(ErrorKind::unavailable, fmt::format("a socket's port: {}", std::strerror(errno)));
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6&>(address).sin6_port
+                   : reinterpret_cast<const sockaddr_in&>(address).sin_port);
+}
+
+Socket connect_to(const std::string& host, int port, Clock::time_point deadline) {
+  const Addresses all = find(host, port, 0);
+  int code = 0;
+  for (const addrinfo* one = all.get(); one; one = one->ai_next) {
+    Socket socket = open_for(*one);
+    code = connect_by(socket, *one, deadline);
+    if (code != 0) continue;
+    const int on = 1;
+    setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return socket;
+  }
+  unavailable(host, port, std::strerror(code));
+}
+
+bool wait_for(int fd, short events, Clock::time_point deadline) {
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return false;
+    pollfd ready{.fd = fd, .events = events, .revents = 0};
+    constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+    if (poll(&ready, 1, static_cast<int>(std::min<std::int64_t>(left, kMost))) > 0) return true;
+  }
+}
+
+}  // namespace troupe::actors

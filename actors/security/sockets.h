@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+// TCP sockets of IPv4 and IPv6. All are non-blocking, and closed in a process that is started.
+
+namespace troupe::actors {
+
+/// A descriptor, which is closed with its owner.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(other.release()) {}
+  Socket& operator=(Socket&& other) noexcept;
+  ~Socket();
+  int fd() const { return fd_; }
+  int release();
+
+ private:
+  int fd_ = -1;
+};
+
+/// "10.0.0.1:80", "[fe80::1]:80".
+std::string address_text(const std::string& host, int port);
+/// Listens on a numeric address of this machine; port 0: any that is free. Throws
+/// Error{unavailable} naming it.
+Socket listen_on(const std::string& address, int port);
+int port_of(const Socket& socket);
+/// Connects to a name or a numeric address; of several that a name has, to the first that answers.
+/// Throws Error{unavailable} naming it if none does by the deadline.
+Socket connect_to(const std::string& host, int port,
+                  std::chrono::steady_clock::time_point deadline);
+/// Waits for events of poll(). Returns false at the deadline.
+bool wait_for(int fd, short events, std::chrono::steady_clock::time_point deadline);
+
+}  // namespace troupe::actors
