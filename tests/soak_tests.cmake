@@ -20,3 +20,13 @@ troupe_soak_test(matrix e2e.matrix_test 7200 TROUPE_POINTS=0)
 troupe_soak_test(async_shards e2e.shards_test 3600 TROUPE_TEST_DEVICE=async TROUPE_CUDA_PATH=${async_folder})
 # Every shape of every schedule, instead of some.
 troupe_soak_test(schedules schedules.properties_test 3600 TROUPE_SHAPES=1000000 CASES properties_test/every_schedule_is_valid_and_ends)
+# The bundle, and the steps of launch/examples/container/Containerfile, in an empty Debian.
+if(NOT TROUPE_SANITIZE)
+  foreach(version 12:bookworm 13:trixie)
+    string(REPLACE ":" ";" version ${version})
+    list(POP_FRONT version number)
+    add_test(NAME soak.bare_debian_${number}
+             COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/support/bare_debian.py ${CMAKE_BINARY_DIR} ${version})
+    set_tests_properties(soak.bare_debian_${number} PROPERTIES LABELS soak TIMEOUT 1800 SKIP_RETURN_CODE 77)
+  endforeach()
+endif()
