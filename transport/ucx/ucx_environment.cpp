@@ -8,6 +8,8 @@
 #include <sstream>
 #include <vector>
 
+#include "transport/ucx/network_interface.h"
+
 namespace troupe::transport {
 namespace {
 
@@ -20,6 +22,17 @@ std::vector<std::string> split(const std::string& list) {
   std::istringstream text(list);
   for (std::string item; std::getline(text, item, ',');) items.push_back(item);
   return items;
+}
+
+/// Makes the settings for connections to other hosts.
+void use_interface(const NetworkInterface& interface) {
+  ::setenv("UCX_TCP_AF_PRIO", interface.is_ipv6() ? "inet6,inet" : "inet,inet6", 0);
+  // Else a call waits, with a node's lock, until the system gives up a host that does not answer,
+  // which takes it more than a minute.
+  ::setenv("UCX_TCP_CONN_NB", "y", 1);
+  // UCX's own look whether peers are alive ends nothing that runs, and data that it leaves
+  // unacknowledged keeps TCP's from ending what is idle. Who uses a node tells it of lost peers.
+  ::setenv("UCX_KEEPALIVE_INTERVAL", "inf", 0);
 }
 
 }  // namespace
@@ -36,17 +49,26 @@ bool UcxEnvironment::may_share_memory() const {
   return has_alias || has("all") || has("posix") || has("sysv");
 }
 
-UcxEnvironment prepare_ucx() {
-  // Set in the environment, because UCX warns of this setting in the configuration of a context
-  // that opens no TCP.
+UcxEnvironment prepare_ucx(const UcxNetwork& network) {
+  UcxEnvironment environment{.has_devices = std::getenv("UCX_NET_DEVICES") != nullptr,
+                             .has_rendezvous_threshold = std::getenv("UCX_RNDV_THRESH") != nullptr};
+  if (const char* transports = std::getenv("UCX_TLS")) environment.transports = transports;
+  // Set in the environment, because UCX 1.13 knows TCP's settings nowhere else.
   ::setenv("UCX_TCP_TX_SEG_SIZE", kTcpSegment, 0);
+  if (!network.ports.empty() && !std::getenv(kPortRange)) {
+    environment.ports = network.ports;
+    ::setenv(kPortRange, network.ports.c_str(), 1);
+  }
+  if (!network.interface.empty()) {
+    const NetworkInterface interface = find_interface(network.interface);
+    environment.device = interface.name;
+    environment.address = interface.address;
+    use_interface(interface);
+  }
   // UCX takes over these signals when it is loaded, but the program reports its crashes itself.
   if (!std::getenv("UCX_HANDLE_ERRORS"))
     for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
-  const char* transports = std::getenv("UCX_TLS");
-  return {.transports = transports ? transports : "",
-          .has_devices = std::getenv("UCX_NET_DEVICES") != nullptr,
-          .has_rendezvous_threshold = std::getenv("UCX_RNDV_THRESH") != nullptr};
+  return environment;
 }
 
 }  // namespace troupe::transport

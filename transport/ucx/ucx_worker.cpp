@@ -1,14 +1,18 @@
 #include "transport/ucx/ucx_worker.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <optional>
 #include <utility>
 
 #include "tensor/errors/error.h"
+#include "transport/ucx/network_interface.h"
 
 namespace troupe::transport {
 namespace {
@@ -47,8 +51,8 @@ Config read_config(const UcxEnvironment& environment) {
   // A process that is killed while UCX makes a POSIX segment leaves its file behind; a System V one
   // is marked for removal as soon as it is attached.
   set(raw, "TLS", environment.transports.empty() ? "^posix" : environment.transports.c_str());
-  // All ranks are on this host, so no port is opened to other hosts.
-  if (!environment.has_devices) set(raw, "NET_DEVICES", "lo");
+  // Loopback if all ranks are on this host: then no port is opened to other hosts.
+  if (!environment.has_devices) set(raw, "NET_DEVICES", environment.device.c_str());
   if (!environment.has_rendezvous_threshold) set(raw, "RNDV_THRESH", kRendezvousThreshold);
   return config;
 }
@@ -107,7 +111,29 @@ UcxWorker::UcxWorker(std::chrono::microseconds spin, const UcxEnvironment& envir
   thread_ = std::thread([this] { run(); });
 }
 
+/// UCX 1.13 looks for a free port of its range for ever, so it is given one at a time.
 void UcxWorker::open(const UcxEnvironment& environment) {
+  const auto range = environment.has_devices ? std::nullopt : parse_ports(environment.ports);
+  if (!range) return open_transports(environment);
+  const int count = range->last - range->first + 1;
+  for (int i = 0; i < count; ++i) {
+    // Processes that start together begin at different ports.
+    const int port = range->first + (::getpid() + i) % count;
+    if (!is_free_port(port, environment.address)) continue;
+    // The variable has been there since the start, so no other thread loses sight of any.
+    ::setenv(kPortRange, fmt::format("{0}-{0}", port).c_str(), 1);
+    try {
+      return open_transports(environment);
+    } catch (const Error&) {
+      if (is_free_port(port, environment.address)) throw;  // it was not for the port
+    }
+  }
+  throw Error(ErrorKind::unavailable,
+              fmt::format("none of the TCP ports {} of {} ({}) is free", environment.ports,
+                          environment.device, environment.address));
+}
+
+void UcxWorker::open_transports(const UcxEnvironment& environment) {
   shares_memory_ = environment.may_share_memory();
   context_.reset(make_context(environment));
   try {
@@ -119,7 +145,7 @@ void UcxWorker::open(const UcxEnvironment& environment) {
   // UCX does not do without shared memory by itself where System V's limits (ipcs -l) leave none.
   UcxEnvironment without = environment;
   without.transports = "^posix,sysv";
-  open(without);
+  open_transports(without);
 }
 
 UcxWorker::~UcxWorker() {

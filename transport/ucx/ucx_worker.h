@@ -122,8 +122,9 @@ class UcxWorker {
   void close() { worker_.reset(); }
 
  private:
-  /// Makes UCX's context and worker.
+  /// Makes UCX's context and worker, on one of the ports if some are given.
   void open(const UcxEnvironment& environment);
+  void open_transports(const UcxEnvironment& environment);
   void run();
   bool progress();
   /// Makes progress once more; true if nothing was left to do, and the next event signals the
