@@ -195,7 +195,7 @@ void RankExecutor::connect(const Configuration& configuration, const StatePlan& 
   for (const int peer : peers) {
     if (peer == me) continue;
     const Member& member = configuration.members.at(peer);
-    node_->connect(member.id, member.incarnation, member.address);
+    node_->connect(member.id, member.incarnation, member.address, member.host == self_.host);
   }
 }
 

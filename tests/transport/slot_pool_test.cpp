@@ -46,6 +46,20 @@ BOOST_AUTO_TEST_CASE(memory_that_somebody_has_mapped_is_not_used_again) {
   BOOST_TEST(memory->name().id != name.id);
 }
 
+BOOST_AUTO_TEST_CASE(private_memory_is_not_given_to_who_asks_for_shared) {
+  const auto pool = std::make_shared<SlotPool>();
+  auto memory = pool->take(4096, false);
+  const auto* const data = memory->data();
+  BOOST_TEST(memory->name().id == transport::SegmentName::kNone);
+  memory.reset();
+  memory = pool->take(4096, true);
+  BOOST_TEST(memory->name().id != transport::SegmentName::kNone);
+  BOOST_TEST((pool->take(4096, false)->data() == data));
+  pool->clear();
+  memory.reset();
+  BOOST_TEST(pool->take(4096, false)->name().id != transport::SegmentName::kNone);
+}
+
 BOOST_AUTO_TEST_CASE(an_old_name_maps_nothing_once_the_memory_serves_again) {
   const auto pool = std::make_shared<SlotPool>();
   auto memory = pool->take(4096, true);

@@ -23,10 +23,6 @@ void GroupHub::start() {
   worker_.set_work(*this);
 }
 
-std::shared_ptr<SlotMemory> GroupHub::allocate(std::size_t bytes) {
-  return slots_->take(bytes, worker_.shares_memory());
-}
-
 // --- jobs
 
 std::optional<Collective::Job> GroupHub::begin_job() {

@@ -53,7 +53,9 @@ class GroupHub final : private BackgroundWork {
   UcxPeers& peers() { return peers_; }
   WaitBoard& board() { return board_; }
   FlightRecorder& recorder() { return recorder_; }
-  std::shared_ptr<SlotMemory> allocate(std::size_t bytes);
+  std::shared_ptr<SlotMemory> allocate(std::size_t bytes, bool shared) {
+    return slots_->take(bytes, shared);
+  }
   /// Does a job of any group, with the lock released meanwhile. False if there is none. Jobs of all
   /// groups, because members may wait for their collectives in different orders.
   bool do_job(std::unique_lock<UcxWorker>& lock);

@@ -32,6 +32,11 @@ UcxGroup::UcxGroup(GroupHub& hub, const GroupKey& key, const std::string& name,
   // Enough for members a few collectives ahead, so that a step allocates nothing.
   requests_.reserve(64 * ranks_.size());
   TROUPE_ASSERT(member_ >= 0 && room.at_once > 0);
+  {
+    const std::lock_guard lock(hub_.worker());
+    shares_memory_ =
+        std::ranges::any_of(ranks_, [&](int rank) { return hub_.peers().share_memory_with(rank); });
+  }
   enlarge_slots(room.slots_bytes);
   const std::lock_guard lock(hub_.worker());
   hub_.add(*this);
@@ -96,7 +101,7 @@ void UcxGroup::begin_waiting() {
 void UcxGroup::enlarge_slots(std::size_t bytes) {
   if (bytes <= slots_bytes_) return;
   slots_bytes_ = bytes;
-  for (auto& slots : free_slots_) slots = hub_.allocate(bytes);
+  for (auto& slots : free_slots_) slots = hub_.allocate(bytes, shares_memory_);
 }
 
 std::shared_ptr<SlotMemory> UcxGroup::take_slots(std::size_t bytes) {
@@ -107,7 +112,7 @@ std::shared_ptr<SlotMemory> UcxGroup::take_slots(std::size_t bytes) {
 }
 
 void UcxGroup::give_slots_back(std::shared_ptr<SlotMemory> slots) {
-  if (slots->bytes() < slots_bytes_) slots = hub_.allocate(slots_bytes_);
+  if (slots->bytes() < slots_bytes_) slots = hub_.allocate(slots_bytes_, shares_memory_);
   free_slots_.push_back(std::move(slots));
 }
 

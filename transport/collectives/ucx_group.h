@@ -98,7 +98,8 @@ class UcxGroup : public tensor::ProcessGroup {
   std::vector<Collective*> waiting_;
   std::size_t first_waiting_ = 0;
   bool is_beginning_ = false;
-  /// Memory for parts to arrive in, shared with other processes of this host if possible: what no
+  bool shares_memory_ = false;  ///< with any member, which are then those of this host
+  /// Memory for parts to arrive in, shared with members on this host if possible: what no
   /// collective has now. Each has so many bytes; null while that is 0.
   std::vector<std::shared_ptr<SlotMemory>> free_slots_;
   std::size_t slots_bytes_ = 0;

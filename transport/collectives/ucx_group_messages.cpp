@@ -88,7 +88,7 @@ void UcxGroup::offer(Collective& collective, GroupPart& part) {
 void UcxGroup::answer(Collective& collective, GroupPart& part, const PartRequest& request) {
   if (!agree(collective, part, request)) return;
   const CollectiveMessage& message = request.message;
-  std::byte* memory = hub_.worker().shares_memory() && fits(message)
+  std::byte* memory = hub_.peers().share_memory_with(request.sender) && fits(message)
                           ? segments_.find(message.segment, message.segment_bytes)
                           : nullptr;
   collective.on_asked(part, memory ? memory + message.offset : nullptr);

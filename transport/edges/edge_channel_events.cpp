@@ -143,7 +143,7 @@ void EdgeChannel::on_grant(int sender, const Grant& grant) {
                               type_text(edge.dtype, edge.shape), grant.slots,
                               type_text(grant.dtype, grant.shape)));
   }
-  if (!box->open(link_.map(grant.segment, slots_bytes(edge)), grant.kept))
+  if (!box->open(link_.map(sender, grant.segment, slots_bytes(edge)), grant.kept))
     return refuse(fmt::format("a second grant from rank {} on {}", board_.rank_of(sender),
                               name_of(box->edge())));
   pump(*box);

@@ -43,7 +43,7 @@ Inbox EdgeChannel::make_inbox(const Edge& edge, const ConfigurationSpec& spec) {
   if (edge.is_local()) return {edge, nullptr, configuration_.get(), false};
   if (auto memory = kept_memory(edge, spec))
     return {edge, std::move(memory), configuration_.get(), true};
-  return {edge, link_.allocate(slots_bytes(edge)), configuration_.get(), false};
+  return {edge, link_.allocate(edge.from, slots_bytes(edge)), configuration_.get(), false};
 }
 
 /// Memory kept for this edge. Null if there is none that is large enough, or if messages of an

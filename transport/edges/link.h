@@ -62,9 +62,11 @@ class Link {
   virtual void wait(std::unique_lock<Link>& lock, Clock::time_point deadline) = 0;
   virtual void notify() = 0;
 
-  virtual std::shared_ptr<SlotMemory> allocate(std::size_t bytes) = 0;
-  /// Maps the slots of a granted edge. Null if they cannot be mapped in this process.
-  virtual std::unique_ptr<MappedSlots> map(const SegmentName& name, std::size_t bytes) = 0;
+  /// Memory for the slots of an edge, which its sender can map if it is on this host.
+  virtual std::shared_ptr<SlotMemory> allocate(int sender, std::size_t bytes) = 0;
+  /// Maps the slots that a receiver has granted. Null if they cannot be mapped in this process.
+  virtual std::unique_ptr<MappedSlots> map(int receiver, const SegmentName& name,
+                                           std::size_t bytes) = 0;
   /// Starts to send. on_departed() follows, at once or later.
   virtual void send(int to, OutgoingTensor& tensor) = 0;
   /// Copies a header and sends it without a payload.

@@ -87,10 +87,12 @@ class MemoryNetwork::Impl::RankLink : public Link {
     lock.release();
   }
   void notify() override { network_.changed_.notify_all(); }
-  std::shared_ptr<SlotMemory> allocate(std::size_t bytes) override {
+  std::shared_ptr<SlotMemory> allocate(int, std::size_t bytes) override {
     return make_private_slots(bytes);
   }
-  std::unique_ptr<MappedSlots> map(const SegmentName&, std::size_t) override { return nullptr; }
+  std::unique_ptr<MappedSlots> map(int, const SegmentName&, std::size_t) override {
+    return nullptr;
+  }
   void send(int to, OutgoingTensor& tensor) override {
     network_.submit(rank_, to, {tensor.header, tensor.header_bytes, &tensor});
   }

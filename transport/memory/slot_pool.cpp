@@ -16,48 +16,50 @@ std::unique_ptr<SlotMemory> make_slots(std::size_t bytes, bool shared) {
 }  // namespace
 
 std::shared_ptr<SlotMemory> SlotPool::take(std::size_t bytes, bool shared) {
-  auto memory = find(bytes);
-  if (!memory) memory = make_slots(bytes, shared);
-  const auto give_back = [pool = weak_from_this()](SlotMemory* used) {
+  Slots slots = find(bytes, shared);
+  if (!slots.memory) slots = {make_slots(bytes, shared), shared};
+  const auto give_back = [pool = weak_from_this(), shared = slots.shared](SlotMemory* used) {
     std::unique_ptr<SlotMemory> owner(used);
-    if (const auto alive = pool.lock()) alive->give_back(std::move(owner));
+    if (const auto alive = pool.lock()) alive->give_back({std::move(owner), shared});
   };
-  return {memory.release(), give_back};
+  return {slots.memory.release(), give_back};
 }
 
-std::unique_ptr<SlotMemory> SlotPool::find(std::size_t bytes) {
+SlotPool::Slots SlotPool::find(std::size_t bytes, bool shared) {
   const std::lock_guard lock(mutex_);
   while (true) {
     auto best = free_.end();
-    for (auto it = free_.begin(); it != free_.end(); ++it)
-      if ((*it)->bytes() >= bytes && (*it)->bytes() / kMostWaste <= bytes &&
-          (best == free_.end() || (*it)->bytes() < (*best)->bytes()))
+    for (auto it = free_.begin(); it != free_.end(); ++it) {
+      const std::size_t has = it->memory->bytes();
+      if (has >= bytes && has / kMostWaste <= bytes && (it->shared || !shared) &&
+          (best == free_.end() || has < best->memory->bytes()))
         best = it;
-    if (best == free_.end()) return nullptr;
-    std::unique_ptr<SlotMemory> memory = std::move(*best);
+    }
+    if (best == free_.end()) return {};
+    Slots slots = std::move(*best);
     free_.erase(best);
-    if (memory->reclaim()) return memory;
+    if (slots.memory->reclaim()) return slots;
   }
 }
 
-void SlotPool::give_back(std::unique_ptr<SlotMemory> memory) {
+void SlotPool::give_back(Slots slots) {
   const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(memory));
+  free_.push_back(std::move(slots));
 }
 
 void SlotPool::prepare(std::span<const std::size_t> sizes, bool shared) {
-  for (const std::size_t bytes : sizes) give_back(make_slots(bytes, shared));
+  for (const std::size_t bytes : sizes) give_back({make_slots(bytes, shared), shared});
 }
 
 std::size_t SlotPool::free_bytes() {
   const std::lock_guard lock(mutex_);
   std::size_t bytes = 0;
-  for (const auto& memory : free_) bytes += memory->bytes();
+  for (const Slots& slots : free_) bytes += slots.memory->bytes();
   return bytes;
 }
 
 void SlotPool::clear() {
-  std::vector<std::unique_ptr<SlotMemory>> unused;
+  std::vector<Slots> unused;
   const std::lock_guard lock(mutex_);
   unused.swap(free_);
 }

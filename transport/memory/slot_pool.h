@@ -16,8 +16,9 @@ namespace troupe::transport {
 class SlotPool : public std::enable_shared_from_this<SlotPool> {
  public:
   /// Memory of at least `bytes`: the smallest free one that is large enough and that no other
-  /// process has mapped, else a fresh one. It comes back when its last owner is gone. Its bytes are
-  /// arbitrary.
+  /// process has mapped, else a fresh one. What was made to be shared also serves who does not ask
+  /// for that, but not the other way round. It comes back when its last owner is gone. Its bytes
+  /// are arbitrary.
   std::shared_ptr<SlotMemory> take(std::size_t bytes, bool shared);
   /// Makes memory of these sizes beforehand.
   void prepare(std::span<const std::size_t> sizes, bool shared);
@@ -27,11 +28,15 @@ class SlotPool : public std::enable_shared_from_this<SlotPool> {
   std::size_t free_bytes();
 
  private:
-  std::unique_ptr<SlotMemory> find(std::size_t bytes);
-  void give_back(std::unique_ptr<SlotMemory> memory);
+  struct Slots {
+    std::unique_ptr<SlotMemory> memory;
+    bool shared = false;  ///< made to be, whether or not the system gave such memory
+  };
+  Slots find(std::size_t bytes, bool shared);
+  void give_back(Slots slots);
 
   std::mutex mutex_;
-  std::vector<std::unique_ptr<SlotMemory>> free_;
+  std::vector<Slots> free_;
 };
 
 }  // namespace troupe::transport

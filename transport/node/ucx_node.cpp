@@ -32,9 +32,10 @@ class Node : public UcxNode {
   }
 
   std::string address() const override { return worker_.address(); }
-  void connect(int rank, std::uint64_t incarnation, const std::string& address) override {
+  void connect(int rank, std::uint64_t incarnation, const std::string& address,
+               bool on_this_host) override {
     const std::lock_guard lock(worker_);
-    peers_->connect(rank, incarnation, address);
+    peers_->connect(rank, incarnation, address, on_this_host);
   }
   void disconnect(int rank) override {
     const std::lock_guard lock(worker_);

@@ -42,9 +42,11 @@ class UcxNode {
   virtual std::string address() const = 0;
   /// Connects to a peer. A connection to that rank that still works stays if incarnation and
   /// address are the same, and is replaced if not (a new life of a worker has a new incarnation).
-  /// With UcxNetwork::interface it never waits for the peer; one that does not answer makes calls wait
-  /// that need it.
-  virtual void connect(int rank, std::uint64_t incarnation, const std::string& address) = 0;
+  /// With UcxNetwork::interface it never waits for the peer; one that does not answer makes calls
+  /// wait that need it. Memory is shared with peers on this host alone: channels and groups are to
+  /// be opened after their peers are connected.
+  virtual void connect(int rank, std::uint64_t incarnation, const std::string& address,
+                       bool on_this_host = true) = 0;
   /// Force-closes the endpoint of a peer known to be dead: what is pending to it completes with an
   /// error. Whether the node may be used on: see above.
   virtual void disconnect(int rank) = 0;

@@ -9,12 +9,13 @@ void UcxLink::start(LinkEvents& events) {
   worker_.on_message(static_cast<unsigned>(MessageId::edge), &UcxLink::on_message, this);
 }
 
-std::shared_ptr<SlotMemory> UcxLink::allocate(std::size_t bytes) {
-  return pool_->take(bytes, worker_.shares_memory());
+std::shared_ptr<SlotMemory> UcxLink::allocate(int sender, std::size_t bytes) {
+  return pool_->take(bytes, peers_.share_memory_with(sender));
 }
 
-std::unique_ptr<MappedSlots> UcxLink::map(const SegmentName& name, std::size_t bytes) {
-  return worker_.shares_memory() ? map_slots(name, bytes) : nullptr;
+std::unique_ptr<MappedSlots> UcxLink::map(int receiver, const SegmentName& name,
+                                          std::size_t bytes) {
+  return peers_.share_memory_with(receiver) ? map_slots(name, bytes) : nullptr;
 }
 
 void UcxLink::send(int to, OutgoingTensor& tensor) {

@@ -28,8 +28,9 @@ class UcxLink : public Link {
     worker_.wait(deadline);
   }
   void notify() override { worker_.notify(); }
-  std::shared_ptr<SlotMemory> allocate(std::size_t bytes) override;
-  std::unique_ptr<MappedSlots> map(const SegmentName& name, std::size_t bytes) override;
+  std::shared_ptr<SlotMemory> allocate(int sender, std::size_t bytes) override;
+  std::unique_ptr<MappedSlots> map(int receiver, const SegmentName& name,
+                                   std::size_t bytes) override;
   void send(int to, OutgoingTensor& tensor) override;
   void send_control(int to, const Header& header) override;
 

@@ -19,7 +19,8 @@ UcxPeers::~UcxPeers() {
   for (auto& [rank, peer] : peers_) close(std::move(peer));
 }
 
-void UcxPeers::connect(int rank, std::uint64_t incarnation, const std::string& address) {
+void UcxPeers::connect(int rank, std::uint64_t incarnation, const std::string& address,
+                       bool on_this_host) {
   if (address.empty() || address.size() > kMaxAddressBytes) {
     throw Error(ErrorKind::unavailable,
                 fmt::format("rank {} gave a UCX address of {} bytes, expected 1 to {}", rank,
@@ -30,8 +31,11 @@ void UcxPeers::connect(int rank, std::uint64_t incarnation, const std::string& a
     if (peer.incarnation == incarnation && peer.address == address && !peer.failed) return;
     disconnect(rank);
   }
-  auto peer = std::make_unique<Peer>(
-      Peer{.owner = this, .rank = rank, .incarnation = incarnation, .address = address});
+  auto peer = std::make_unique<Peer>(Peer{.owner = this,
+                                          .rank = rank,
+                                          .incarnation = incarnation,
+                                          .address = address,
+                                          .on_this_host = on_this_host});
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER;
@@ -56,6 +60,11 @@ void UcxPeers::disconnect(int rank) {
 ucp_ep_h UcxPeers::endpoint(int rank) const {
   const auto found = peers_.find(rank);
   return found == peers_.end() || found->second->failed ? nullptr : found->second->endpoint;
+}
+
+bool UcxPeers::share_memory_with(int rank) const {
+  const auto found = peers_.find(rank);
+  return found != peers_.end() && found->second->on_this_host && worker_.shares_memory();
 }
 
 void UcxPeers::on_error(void* argument, ucp_ep_h, ucs_status_t status) {

@@ -24,12 +24,15 @@ class UcxPeers {
 
   /// Connects to a rank. Replaces a connection to another incarnation or address; keeps one to the
   /// same that still works. Throws Error{unavailable}.
-  void connect(int rank, std::uint64_t incarnation, const std::string& address);
+  void connect(int rank, std::uint64_t incarnation, const std::string& address, bool on_this_host);
   /// Forgets the rank. Transfers under way to it end with an error, some of them in later calls of
   /// UCX.
   void disconnect(int rank);
   /// The endpoint of a rank; null if there is no connection, or it has failed.
   ucp_ep_h endpoint(int rank) const;
+  /// Whether the rank and this process can write into each other's memory: both are on one host,
+  /// which gives shared memory. False for a rank that is not connected.
+  bool share_memory_with(int rank) const;
 
  private:
   struct Peer {
@@ -37,6 +40,7 @@ class UcxPeers {
     int rank = 0;
     std::uint64_t incarnation = 0;
     std::string address;
+    bool on_this_host = true;
     ucp_ep_h endpoint = nullptr;
     bool failed = false;
   };

@@ -13,7 +13,8 @@ namespace troupe::test {
 inline constexpr std::uint64_t kGroupRun = 77;
 
 struct NodesOfMembers {
-  explicit NodesOfMembers(int size) : nodes(size) {}
+  NodesOfMembers(int size, int ranks_of_host)
+      : nodes(size, {.environment = transport::prepare_ucx()}, ranks_of_host) {}
   UcxNodes nodes;
 };
 
@@ -21,7 +22,8 @@ struct NodesOfMembers {
 /// StagedGroup.
 class GroupMembers : public NodesOfMembers, public MemberThreads {
  public:
-  explicit GroupMembers(int size) : NodesOfMembers(size), MemberThreads(size) {
+  explicit GroupMembers(int size, int ranks_of_host = 0)
+      : NodesOfMembers(size, ranks_of_host), MemberThreads(size) {
     std::vector<int> ranks(static_cast<std::size_t>(size));
     std::iota(ranks.begin(), ranks.end(), 0);
     for (const int rank : ranks) {

@@ -8,9 +8,11 @@ namespace troupe::test {
 
 class UcxWorld {
  public:
-  UcxWorld(int ranks, const char* transports, std::chrono::microseconds spin)
+  UcxWorld(int ranks, const char* transports, std::chrono::microseconds spin,
+           const transport::UcxNetwork& network = {}, int ranks_of_host = 0)
       : transports_(transports),
-        nodes(ranks, {.spin = spin, .environment = transport::prepare_ucx()}) {}
+        network_(network),
+        nodes(ranks, {.spin = spin, .environment = network_.environment}, ranks_of_host) {}
   transport::Channel& channel(int rank) { return nodes.channel(rank); }
   void disconnect(int rank) {
     nodes.kill(rank);
@@ -20,6 +22,7 @@ class UcxWorld {
 
  private:
   ChosenTransports transports_;
+  ChosenNetwork network_;
 
  public:
   UcxNodes nodes;
@@ -42,7 +45,14 @@ struct TcpWorld : UcxWorld {
   explicit TcpWorld(int ranks) : UcxWorld(ranks, "tcp,self", std::chrono::microseconds(50)) {}
 };
 
-using Worlds = std::tuple<SharedMemoryWorld, SleepingWorld, TcpWorld>;
+/// Ranks that connect as those of several hosts do, each on its own.
+struct HostsWorld : UcxWorld {
+  explicit HostsWorld(int ranks)
+      : UcxWorld(ranks, "tcp,self", std::chrono::microseconds(50),
+                 {.interface = "127.0.0.1", .ports = ""}, 1) {}
+};
+
+using Worlds = std::tuple<SharedMemoryWorld, SleepingWorld, TcpWorld, HostsWorld>;
 
 }  // namespace troupe::test
 

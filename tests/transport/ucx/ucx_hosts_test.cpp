@@ -10,11 +10,12 @@
 #include "tests/contract/messages.h"
 #include "tests/support/expect_error.h"
 #include "tests/transport/ucx/chosen_transports.h"
+#include "tests/transport/ucx/group_members.h"
 #include "tests/transport/ucx/ucx_nodes.h"
 #include "transport/ucx/network_interface.h"
 #include "transport/ucx/ucx_worker.h"
 
-// Nodes that other hosts reach.
+// Nodes that are told to be on several hosts.
 
 namespace troupe::test {
 
@@ -24,6 +25,50 @@ namespace {
 
 using transport::FileDescriptor;
 using transport::UcxNode;
+
+/// Memory that a message from rank 0 lies in at rank 1.
+std::shared_ptr<transport::SlotMemory> memory_of_message(UcxNodes& nodes) {
+  for (int rank = 0; rank < 2; ++rank)
+    nodes.channel(rank).open(
+        {.run = kRun, .configuration = 1, .rank = rank, .edges = two_way({50'000}, 1)});
+  send_message(nodes.channel(0), forth(1));
+  BOOST_TEST(holds_message(nodes.channel(1).receive(forth(1)), forth(1)));
+  return nodes.channel(1).keep(forth(1));
+}
+
+BOOST_AUTO_TEST_CASE(slots_are_shared_within_a_host_alone) {
+  UcxNodes together(2), apart(2, {.environment = transport::prepare_ucx()}, 1);
+  BOOST_TEST(apart.node(0).shares_memory());
+  BOOST_TEST(memory_of_message(together)->name().id != transport::SegmentName::kNone);
+  BOOST_TEST(memory_of_message(apart)->name().id == transport::SegmentName::kNone);
+}
+
+/// The sums of all members, and what the first of two hosts gathers.
+std::vector<float> results_of(GroupMembers& members) {
+  constexpr std::size_t kCount = 200'001;
+  std::vector<float> first;
+  members.run([&](const GroupMember& self) {
+    std::vector<float> sum = values_of<float>(7, self.number, kCount);
+    std::vector<float> all(kCount * 4);
+    auto summing = self.group.all_reduce(self.stream, view(sum));
+    auto mine = values_of<float>(8, self.number, kCount);
+    auto gathering = self.group.all_gather(self.stream, view(mine), view(all));
+    summing->wait();
+    gathering->wait();
+    self.stream.synchronize();
+    sum.insert(sum.end(), all.begin(), all.end());
+    if (self.number == 0) first = sum;
+  });
+  return first;
+}
+
+BOOST_AUTO_TEST_CASE(a_group_gives_the_same_bits_on_one_host_and_on_two) {
+  GroupMembers together(4), apart(4, 2), alone(4, 1);
+  const std::vector<float> expected = results_of(together);
+  BOOST_TEST(expected.size() > 0u);
+  BOOST_TEST(same_bits(results_of(apart), expected));
+  BOOST_TEST(same_bits(results_of(alone), expected));
+}
 
 sockaddr_in loopback(int port) {
   sockaddr_in address{};
@@ -79,12 +124,12 @@ BOOST_AUTO_TEST_CASE(a_host_that_does_not_answer_holds_up_nobody) {
   const std::string gone = node_at(just(port))->address();
   const SilentPort silent(port);
   const ChosenNetwork network({.interface = "127.0.0.1", .ports = ""});
-  UcxNodes nodes(2, {.environment = network.environment});
+  UcxNodes nodes(2, {.environment = network.environment}, 1);
   for (int rank = 0; rank < 2; ++rank)
     nodes.channel(rank).open(
         {.run = kRun, .configuration = 1, .rank = rank, .edges = two_way({100}, 2)});
   const auto begin = std::chrono::steady_clock::now();
-  nodes.node(0).connect(2, 1, gone);
+  nodes.node(0).connect(2, 1, gone, false);
   const std::chrono::duration<double> connecting = std::chrono::steady_clock::now() - begin;
   BOOST_TEST_MESSAGE("connect took " << 1e3 * connecting.count() << " ms");
   for (std::uint64_t step = 0; step < 100; ++step) {
@@ -94,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_does_not_answer_holds_up_nobody) {
     BOOST_TEST(receive_message(nodes.channel(0), back(step)));
   }
   nodes.node(0).disconnect(2);
-  nodes.node(0).connect(2, 2, gone);
+  nodes.node(0).connect(2, 2, gone, false);
   nodes.kill(0);
   // The system alone would give the host up after more than two minutes.
   const std::chrono::duration<double> all = std::chrono::steady_clock::now() - begin;

@@ -7,16 +7,18 @@
 
 namespace troupe::test {
 
-/// Connected nodes of several ranks in one process.
+/// Connected nodes of several ranks in one process. The first `ranks_of_host` of them are told that
+/// they are on one host, the next ones on another, and so on; 0: all are on one.
 class UcxNodes {
  public:
   explicit UcxNodes(int ranks,
-                    transport::UcxOptions options = {.environment = transport::prepare_ucx()})
-      : options_(options) {
+                    transport::UcxOptions options = {.environment = transport::prepare_ucx()},
+                    int ranks_of_host = 0)
+      : options_(options), ranks_of_host_(ranks_of_host > 0 ? ranks_of_host : ranks) {
     for (int rank = 0; rank < ranks; ++rank) nodes_.push_back(transport::UcxNode::create(options_));
     for (int rank = 0; rank < ranks; ++rank)
       for (int peer = 0; peer < ranks; ++peer)
-        if (peer != rank) node(rank).connect(peer, 1, node(peer).address());
+        if (peer != rank) connect(rank, peer, 1);
   }
   transport::UcxNode& node(int rank) { return *nodes_.at(static_cast<std::size_t>(rank)); }
   transport::Channel& channel(int rank) { return node(rank).channel(); }
@@ -26,15 +28,21 @@ class UcxNodes {
     nodes_.at(static_cast<std::size_t>(rank)) = transport::UcxNode::create(options_);
     for (int peer = 0; peer < static_cast<int>(nodes_.size()); ++peer) {
       if (peer == rank) continue;
-      node(rank).connect(peer, 1, node(peer).address());
-      node(peer).connect(rank, incarnation, node(rank).address());
+      connect(rank, peer, 1);
+      connect(peer, rank, incarnation);
     }
   }
   /// Ends a rank without telling the others.
   void kill(int rank) { nodes_.at(static_cast<std::size_t>(rank)).reset(); }
 
  private:
+  void connect(int from, int to, std::uint64_t incarnation) {
+    node(from).connect(to, incarnation, node(to).address(),
+                       from / ranks_of_host_ == to / ranks_of_host_);
+  }
+
   transport::UcxOptions options_;
+  int ranks_of_host_;
   std::vector<std::unique_ptr<transport::UcxNode>> nodes_;
 };
 
