@@ -9,8 +9,9 @@
 namespace troupe::actors {
 
 std::string to_text(const WorkerBootstrap& bootstrap) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n", bootstrap.host, bootstrap.port, bootstrap.token,
-                     bootstrap.id, bootstrap.incarnation, bootstrap.log_dir);
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", bootstrap.host, bootstrap.port,
+                     bootstrap.token, bootstrap.id, bootstrap.incarnation,
+                     bootstrap.device, bootstrap.ports, bootstrap.log_dir);
 }
 
 WorkerBootstrap parse_bootstrap(const std::string& text) {
@@ -19,7 +20,8 @@ WorkerBootstrap parse_bootstrap(const std::string& text) {
   std::string rest;
   if (std::getline(in, bootstrap.host) &&
       in >> bootstrap.port >> bootstrap.token >> bootstrap.id >> bootstrap.incarnation &&
-      std::getline(in, rest) && std::getline(in, bootstrap.log_dir))
+      std::getline(in, rest) && std::getline(in, bootstrap.device) &&
+      std::getline(in, bootstrap.ports) && std::getline(in, bootstrap.log_dir))
     return bootstrap;
   throw Error(
       ErrorKind::internal,

@@ -13,6 +13,8 @@ struct WorkerBootstrap {
   std::string token;
   int id = 0;  ///< Member::id
   std::uint64_t incarnation = 0;
+  std::string device;  ///< transport::UcxNetwork::interface there
+  std::string ports;   ///< transport::UcxNetwork::ports
   std::string log_dir;
 };
 std::string to_text(const WorkerBootstrap& bootstrap);

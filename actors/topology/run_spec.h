@@ -148,6 +148,8 @@ struct RunSpec {
     std::optional<bool> spin = false;  ///< wait for messages by polling; none: core_use()
     int cores = 0;                     ///< free cores; only the launching process knows them
     int port = 0;                      ///< of the control plane; 0: any free one
+    std::string interface;             ///< of messages between hosts; empty: towards the director
+    std::string ports;                 ///< of messages, "29600-29700"; empty: any free ones
     /// The machines of the run; none: this one alone. Only the launching process knows them.
     std::vector<Host> hosts;
     bool tp_across_hosts = false;  ///< the shards of a stage may lie on several hosts

@@ -141,9 +141,11 @@ void ClusterRun::save_at(const std::string& signal) {
 // --- a worker
 
 int run(const WorkerOptions&) {
-  const transport::UcxEnvironment ucx = transport::prepare_ucx();
-  const std::string bootstrap{std::istreambuf_iterator<char>(std::cin), {}};
-  return actors::run_worker(actors::parse_bootstrap(bootstrap), parse_resolved, ucx);
+  const std::string text{std::istreambuf_iterator<char>(std::cin), {}};
+  const actors::WorkerBootstrap bootstrap = actors::parse_bootstrap(text);
+  const transport::UcxEnvironment ucx =
+      transport::prepare_ucx({.interface = bootstrap.device, .ports = bootstrap.ports});
+  return actors::run_worker(bootstrap, parse_resolved, ucx);
 }
 
 }  // namespace troupe::launch

@@ -19,6 +19,7 @@
 #include "schedules/generators/generators.h"
 #include "schedules/plan/counted.h"
 #include "stages/corpus/token_data.h"
+#include "transport/ucx/network_interface.h"
 
 namespace troupe::launch {
 namespace {
@@ -268,6 +269,15 @@ void check_device(const Manifest& m) {
                    "or take cuda");
 }
 
+void check_ports(const Manifest& m) {
+  const std::string& ports = m->cluster.ports;
+  if (!ports.empty() && !transport::parse_ports(ports))
+    m.fail(ports,
+           "cluster.ports = \"{}\" is no range of ports; write the first and the last, from 1 to "
+           "65535, as \"29600-29700\"",
+           ports);
+}
+
 void check_monitor(const Manifest& m) {
   const auto& monitor = m->monitor;
   if (m->histogram_interval > 0 && !monitor.tensorboard)
@@ -310,6 +320,7 @@ void check(const Manifest& manifest, Purpose purpose) {
   check_data(manifest);
   check_checkpoint(manifest);
   check_device(manifest);
+  check_ports(manifest);
   check_monitor(manifest);
 }
 

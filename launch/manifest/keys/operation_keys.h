@@ -96,6 +96,16 @@ inline constexpr std::array kOperationKeys{
         "without a quota of time"},
     Key{"cluster", "port", SETTING(cluster.port), "0", "port",
         "Loopback port of status and stop, 0: any free one", from_zero_to(65535)},
+    Key{"cluster", "interface", SETTING(cluster.interface), "\"\"", "",
+        "Network interface of the messages between hosts, by a name that it has on each of them; "
+        "none: on each host that of its route to the director's. On one machine messages stay on "
+        "loopback",
+        kAny, "ifname socket_ifname network_interface nic"},
+    Key{"cluster", "ports", SETTING(cluster.ports), "\"\"", "",
+        "TCP ports that ranks listen on for messages, as \"29600-29700\", for a firewall between "
+        "hosts: two for each rank of a host, as a rank that recovers opens one before it closes "
+        "the other; none: any free ones",
+        kAny, "port_range"},
 
     Key{"recovery", "on_failure", SETTING(recovery.on_failure, kOnFailure), "\"replace\"", "",
         "What to do about a lost worker: replace it, shrink to the ranks left, or stop: save what "

@@ -14,7 +14,7 @@ namespace {
 
 /// Tables and keys that change no bit of a loss: how a run is watched, saved and divided over
 /// stages.
-constexpr std::array<std::string_view, 26> kWithoutEffect{
+constexpr std::array<std::string_view, 28> kWithoutEffect{
     "run.name",
     "run.dir",
     "run.max_steps",
@@ -32,6 +32,8 @@ constexpr std::array<std::string_view, 26> kWithoutEffect{
     "cluster.pin",
     "cluster.spin",
     "cluster.port",
+    "cluster.interface",
+    "cluster.ports",
     "data_parallel.prefetch",
     "data_parallel.reshard_after_forward",
     "data_parallel.bucket_size",

@@ -153,6 +153,16 @@ BOOST_AUTO_TEST_CASE(rotary_embeddings_have_the_keys_of_their_type) {
           {"--set model.rope_original_max_position_embeddings", "16", "64"});
 }
 
+BOOST_AUTO_TEST_CASE(ports_are_a_range) {
+  for (const char* ports : {"29600-29600", "1-65535"})
+    BOOST_TEST(checked(kSmallManifest, {std::string("cluster.ports=") + ports})->cluster.ports ==
+               ports);
+  for (const char* ports :
+       {"29600", "29700-29600", "0-5", "1-65536", "-1-5", "a-b", "1-2-3", "1-", "1 - 2"})
+    refused({std::string("cluster.ports=\"") + ports + "\""},
+            {std::string("cluster.ports = \"") + ports + "\"", "\"29600-29700\""});
+}
+
 BOOST_AUTO_TEST_CASE(an_empty_path_is_refused_by_its_key) {
   refused({"run.dir=\"\""}, {"run.dir is empty"});
   refused({"data.tokenizer=\"\""}, {"data.tokenizer is empty"});
