@@ -28,7 +28,8 @@ ConfigurationOrders::ConfigurationOrders(const RunSpec& spec, EnterConfiguration
     : spec_(spec),
       whole_(std::move(whole)),
       assembly_(assemble(spec_, whole_.configuration.shape)),
-      moves_(static_cast<std::size_t>(whole_.configuration.members.size())) {
+      moves_(static_cast<std::size_t>(whole_.configuration.members.size())),
+      hosts_(host_shares(whole_.configuration)) {
   for (const StateMove& move : std::exchange(whole_.start.state.moves, {})) {
     moves_[static_cast<std::size_t>(move.from)].push_back(move);
     if (move.to != move.from) moves_[static_cast<std::size_t>(move.to)].push_back(move);
@@ -123,7 +124,7 @@ BeginConfiguration ConfigurationOrders::begin_of(int member) const {
   for (const int source : {neighbour_of(shape, member, -1), member})
     if (std::ranges::binary_search(copied_, source)) order.start.state.copied.push_back(source);
   order.start.digest = assembly_.digest;
-  order.start.cores = core_use(spec_.cluster, shape.num_ranks());
+  order.start.host = hosts_[static_cast<std::size_t>(member)];
   return order;
 }
 

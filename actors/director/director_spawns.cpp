@@ -37,6 +37,7 @@ void Director::start(const SpawnWorker& worker) try {
                             .token = context_.token,
                             .id = worker.id,
                             .incarnation = worker.incarnation,
+                            .cores = context_.spec.cluster.cores,
                             .ports = context_.spec.cluster.ports,
                             .log_dir = context_.spec.dir + "/logs/" + name});
 } catch (const Error& error) {

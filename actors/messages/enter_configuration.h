@@ -16,7 +16,7 @@ struct ConfigurationStart {
   std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
   bool saves_only = false;         ///< no step follows: what the ranks hold is saved
   std::uint64_t digest = 0;        ///< digest of the assembly that every rank must derive
-  CoreUse cores;                   ///< how each rank uses this machine's cores
+  HostShare host;                  ///< of the member that the order is for, if it is a rank
 };
 
 /// A configuration and how it begins: whole, or the part of it that concerns one member. It is not

@@ -9,8 +9,8 @@
 namespace troupe::actors {
 
 std::string to_text(const WorkerBootstrap& bootstrap) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", bootstrap.host, bootstrap.port,
-                     bootstrap.token, bootstrap.id, bootstrap.incarnation,
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", bootstrap.host, bootstrap.port,
+                     bootstrap.token, bootstrap.id, bootstrap.incarnation, bootstrap.cores,
                      bootstrap.device, bootstrap.ports, bootstrap.log_dir);
 }
 
@@ -19,7 +19,8 @@ WorkerBootstrap parse_bootstrap(const std::string& text) {
   WorkerBootstrap bootstrap;
   std::string rest;
   if (std::getline(in, bootstrap.host) &&
-      in >> bootstrap.port >> bootstrap.token >> bootstrap.id >> bootstrap.incarnation &&
+      in >> bootstrap.port >> bootstrap.token >> bootstrap.id >> bootstrap.incarnation >>
+          bootstrap.cores &&
       std::getline(in, rest) && std::getline(in, bootstrap.device) &&
       std::getline(in, bootstrap.ports) && std::getline(in, bootstrap.log_dir))
     return bootstrap;

@@ -13,6 +13,7 @@ struct WorkerBootstrap {
   std::string token;
   int id = 0;  ///< Member::id
   std::uint64_t incarnation = 0;
+  int cores = 0;       ///< RunSpec::Cluster::cores of the machine that the worker is started on
   std::string device;  ///< transport::UcxNetwork::interface there
   std::string ports;   ///< transport::UcxNetwork::ports
   std::string log_dir;

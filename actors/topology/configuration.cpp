@@ -49,6 +49,20 @@ std::string to_string(const ClusterShape& shape) {
                      copies > 1 ? fmt::format(" in {} copies", copies) : "");
 }
 
+std::vector<HostShare> host_shares(const Configuration& configuration) {
+  std::map<std::string, std::map<int, int>> hosts;  // ranks of each by id
+  for (const auto& [rank, member] : configuration.members)
+    if (rank < configuration.num_ranks()) hosts[member.host][member.id] = rank;
+  std::vector<HostShare> shares(static_cast<std::size_t>(configuration.num_ranks()));
+  for (const auto& [host, ranks] : hosts) {
+    int place = 0;
+    for (const auto& [id, rank] : ranks)
+      shares[static_cast<std::size_t>(rank)] = {.ranks = static_cast<int>(ranks.size()),
+                                                .place = place++};
+  }
+  return shares;
+}
+
 RankPlace place_of(const RunSpec::Mesh& mesh, int rank) {
   return {.replica = rank / mesh.ranks_of_replica(),
           .stage = rank / mesh.tp % mesh.pp,

@@ -44,6 +44,13 @@ class Members {
   std::map<std::uint64_t, int> ranks_;  // by incarnation
 };
 
+/// How many ranks share a host, as one of them sees it.
+struct HostShare {
+  int ranks = 1;  ///< on the rank's host, itself included
+  int place = 0;  ///< of the rank among them, in the order of their ids
+  bool operator==(const HostShare&) const = default;
+};
+
 /// What a change of the cluster changes: mesh, schedule and layers per chunk.
 struct ClusterShape {
   RunSpec::Mesh mesh;
@@ -78,6 +85,10 @@ struct Configuration {
   /// The rank of a process, its place beyond the ranks if it leaves; -1: not in this configuration.
   int rank_of(std::uint64_t incarnation) const { return members.rank_of(incarnation); }
 };
+
+/// How each rank shares its host with others of the configuration. Members that only give their
+/// state away do not count.
+std::vector<HostShare> host_shares(const Configuration& configuration);
 
 /// The place of a rank in the mesh. Ranks count through the shards of a stage, then through the
 /// stages of a replica, then through the replicas.

@@ -146,7 +146,7 @@ struct RunSpec {
     bool emulates_gpus = false;
     std::optional<bool> pin = false;   ///< bind each rank to cores of its own; none: core_use()
     std::optional<bool> spin = false;  ///< wait for messages by polling; none: core_use()
-    int cores = 0;                     ///< free cores; only the launching process knows them
+    int cores = 0;                     ///< free cores of this process's machine; 0: not known
     int port = 0;                      ///< of the control plane; 0: any free one
     std::string interface;             ///< of messages between hosts; empty: towards the director
     std::string ports;                 ///< of messages, "29600-29700"; empty: any free ones
@@ -181,7 +181,7 @@ struct RunSpec {
   std::int64_t global_tokens() const { return batch.global * batch.seq_len; }
 };
 
-/// How the ranks of a shape use the machine's cores.
+/// How the ranks of a machine use its cores.
 struct CoreUse {
   bool pin = false;   ///< each rank is bound to cores of its own
   bool spin = false;  ///< each rank waits for messages by polling

@@ -12,12 +12,12 @@ CoreBinding::CoreBinding() {
   bound_ = allowed_;
 }
 
-void CoreBinding::bind(int worker, int count) {
+void CoreBinding::bind(int place, int count) {
   cpu_set_t mine;
   CPU_ZERO(&mine);
   int seen = 0;
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
-    if (CPU_ISSET(cpu, &allowed_) && seen++ / count == worker) CPU_SET(cpu, &mine);
+    if (CPU_ISSET(cpu, &allowed_) && seen++ / count == place) CPU_SET(cpu, &mine);
   apply(CPU_COUNT(&mine) == count ? mine : allowed_);
 }
 

@@ -10,10 +10,10 @@ class CoreBinding {
   /// Allows the process the cores that the calling thread may use now.
   CoreBinding();
 
-  /// Binds every thread of the process, and those that they start, to `count` cores: worker 0 takes
-  /// the first ones, worker 1 the next, and so on. If there are not enough for this worker, it may
+  /// Binds every thread of the process, and those that they start, to `count` cores: place 0 has
+  /// the first ones, place 1 the next, and so on. If there are not enough for this place, it may
   /// use all.
-  void bind(int worker, int count);
+  void bind(int place, int count);
   /// Lets the process use all allowed cores again.
   void release();
 

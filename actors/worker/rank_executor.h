@@ -92,7 +92,7 @@ class RankExecutor {
   void leave_configuration();
   void finish_writing();
   void renew_node(std::uint32_t configuration);
-  void use_cores(const CoreUse& use);
+  void use_cores(const HostShare& host);
   std::unique_ptr<transport::UcxNode> new_node() const;
   void refuse_if_interrupted(std::uint32_t configuration) const;
   Prepared compute_step(const RunStep& order);

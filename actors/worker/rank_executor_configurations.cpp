@@ -132,7 +132,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterConfiguration& order) {
     take_state(order, nullptr);
     return std::nullopt;
   }
-  use_cores(order.start.cores);
+  use_cores(order.start.host);
   const Assembly assembly = assemble(spec_, configuration.shape);
   if (assembly.digest != order.start.digest)
     throw Error(ErrorKind::internal,
@@ -178,8 +178,9 @@ std::optional<Ready> RankExecutor::prepare(const EnterConfiguration& order) {
   return ready;
 }
 
-void RankExecutor::use_cores(const CoreUse& use) {
-  use.pin ? cores_.bind(self_.id, spec_.cluster.device.threads) : cores_.release();
+void RankExecutor::use_cores(const HostShare& host) {
+  const CoreUse use = core_use(spec_.cluster, host.ranks);
+  use.pin ? cores_.bind(host.place, spec_.cluster.device.threads) : cores_.release();
   spin_ = use.spin ? kSpin : std::chrono::microseconds(0);
   node_->set_spin(spin_);
 }

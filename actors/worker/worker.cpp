@@ -58,7 +58,8 @@ void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
     throw Error(ErrorKind::unavailable, "cannot reach the launcher at " + bootstrap.host + ":" +
                                             std::to_string(bootstrap.port) + ": " +
                                             system.render(director.error()));
-  const RunSpec spec = parse(ask_manifest(system, *director, bootstrap.token));
+  RunSpec spec = parse(ask_manifest(system, *director, bootstrap.token));
+  spec.cluster.cores = bootstrap.cores;
   Member self{.id = bootstrap.id,
               .incarnation = bootstrap.incarnation,
               .pid = getpid(),

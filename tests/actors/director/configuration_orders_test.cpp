@@ -109,19 +109,38 @@ BOOST_AUTO_TEST_CASE(a_member_is_told_of_those_it_has_to_do_with) {
   check_orders(3, 100);  // so many replicas that they get the same messages
 }
 
-BOOST_AUTO_TEST_CASE(ranks_are_told_what_the_cores_suffice_for_in_their_shape) {
-  const auto use = [](int pp, const RunSpec::Cluster& cluster) {
-    RunSpec spec = run_of(pp, 1);
-    spec.cluster = cluster;
-    return ConfigurationOrders(spec, whole_configuration(spec)).begin_of(0).start.cores;
-  };
+BOOST_AUTO_TEST_CASE(cores_are_used_as_they_suffice_for_the_ranks_of_a_machine) {
   const RunSpec::Cluster open{.pin = std::nullopt, .spin = std::nullopt, .cores = 4};
-  BOOST_TEST((use(2, open) == CoreUse{.pin = true, .spin = true}));
-  BOOST_TEST((use(3, open) == CoreUse{.pin = true, .spin = false}));
-  BOOST_TEST((use(4, open) == CoreUse{.pin = true, .spin = false}));
-  BOOST_TEST((use(6, open) == CoreUse{.pin = false, .spin = false}));
+  BOOST_TEST((core_use(open, 2) == CoreUse{.pin = true, .spin = true}));
+  BOOST_TEST((core_use(open, 3) == CoreUse{.pin = true, .spin = false}));
+  BOOST_TEST((core_use(open, 4) == CoreUse{.pin = true, .spin = false}));
+  BOOST_TEST((core_use(open, 6) == CoreUse{.pin = false, .spin = false}));
   const RunSpec::Cluster given{.pin = true, .spin = true, .cores = 1};
-  BOOST_TEST((use(4, given) == CoreUse{.pin = true, .spin = true}));
+  BOOST_TEST((core_use(given, 4) == CoreUse{.pin = true, .spin = true}));
+}
+
+BOOST_AUTO_TEST_CASE(ranks_are_told_their_place_among_those_of_their_host) {
+  const RunSpec spec = run_of(3, 2);
+  EnterConfiguration whole = whole_configuration(spec);
+  const auto share_of = [&](int rank) {
+    return ConfigurationOrders(spec, whole).begin_of(rank).start.host;
+  };
+  for (int rank = 0; rank < 6; ++rank)  // the seventh member leaves
+    BOOST_TEST((share_of(rank) == HostShare{.ranks = 6, .place = rank}));
+  // The worker with the highest id has come to another host, and takes the place of rank 1.
+  for (const int rank : {2, 4, 5}) {
+    Member member = whole.configuration.members.at(rank);
+    member.host = "big";
+    whole.configuration.members.add(rank, member);
+  }
+  Member last = some_member(9);
+  last.host = "big";
+  whole.configuration.members.add(1, last);
+  const std::vector<HostShare> expected{{.ranks = 2, .place = 0}, {.ranks = 4, .place = 3},
+                                        {.ranks = 4, .place = 0}, {.ranks = 2, .place = 1},
+                                        {.ranks = 4, .place = 1}, {.ranks = 4, .place = 2}};
+  for (int rank = 0; rank < 6; ++rank)
+    BOOST_TEST((share_of(rank) == expected[static_cast<std::size_t>(rank)]), rank);
 }
 
 BOOST_AUTO_TEST_CASE(what_many_replicas_are_told_is_made_once) {

@@ -218,6 +218,7 @@ BOOST_AUTO_TEST_CASE(bootstraps_survive_their_text) {
                                   .token = random_token(),
                                   .id = 3,
                                   .incarnation = random_u64(),
+                                  .cores = 12,
                                   .device = "",
                                   .ports = "29600-29700",
                                   .log_dir = "/a dir/with spaces"};
@@ -226,10 +227,11 @@ BOOST_AUTO_TEST_CASE(bootstraps_survive_their_text) {
   BOOST_TEST(copy.port == bootstrap.port);
   BOOST_TEST(copy.token == bootstrap.token);
   BOOST_TEST(copy.incarnation == bootstrap.incarnation);
+  BOOST_TEST(copy.cores == bootstrap.cores);
   BOOST_TEST(copy.device == bootstrap.device);
   BOOST_TEST(copy.ports == bootstrap.ports);
   BOOST_TEST(copy.log_dir == bootstrap.log_dir);
-  for (const char* text : {"", "h\n", "h\nx\nt\n0\n1\n\n\nd\n", "\n\n\n\n\n"})
+  for (const char* text : {"", "h\n", "h\nx\nt\n0\n1\n2\n\n\nd\n", "\n\n\n\n\n"})
     BOOST_CHECK_THROW(parse_bootstrap(text), std::exception);
 }
 
