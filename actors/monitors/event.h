@@ -68,7 +68,7 @@ struct DirectorActivity {
 struct ActionsTraced {
   struct Action {
     std::string name;    ///< name as in a plan: "2F0"
-    double begin_s = 0;  ///< seconds of the machine's monotonic clock
+    double begin_s = 0;  ///< seconds of the monotonic clock of the rank's host
     double end_s = 0;
     int from = -1;        ///< rank whose message the action waited for; -1: none
     int to = -1;          ///< rank that received its output; -1: none

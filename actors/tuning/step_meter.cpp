@@ -1,7 +1,7 @@
 #include "actors/tuning/step_meter.h"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "actors/messages/message_checks.h"
 
@@ -18,29 +18,17 @@ std::size_t index_of(Op op) {
   return static_cast<std::size_t>(std::ranges::find(kKinds, op) - kKinds.begin());
 }
 
-/// The times when messages left, by replica, chunk that the message is sent to, forward or not, and
-/// microbatch.
-using Sent = std::map<std::tuple<int, int, bool, int>, double>;
-
-void add_sent(Sent& sent, int replica, const std::vector<Row>& rows) {
-  for (const Row& row : rows) {
-    const auto action = schedules::parse_action(row.name);
-    if (!action || action->op == Op::W) continue;
-    const bool forward = action->op == Op::F;
-    sent[{replica, action->chunk + (forward ? 1 : -1), forward, action->microbatch}] = row.sent_s;
-  }
-}
-
-/// Adds the travel times of those messages that a rank waited for.
-void add_hops(std::vector<double>& hops, const Sent& sent, int rank, int replica,
-              const std::vector<Row>& rows) {
-  for (const Row& row : rows) {
-    const auto action = schedules::parse_action(row.name);
-    if (!action || row.from < 0 || row.from == rank) continue;
-    const auto found = sent.find({replica, action->chunk, action->op == Op::F, action->microbatch});
-    if (found == sent.end()) continue;
-    if (row.begin_s - row.waited_s <= found->second)
-      hops.push_back(std::max(0.0, row.begin_s - found->second));
+/// Adds the travel times of those messages of a step that a rank waited for. Clocks are compared in
+/// each step anew, because they drift.
+void add_travel_times(std::vector<double>& times, const TracedRanks& ranks,
+                      const std::map<int, std::string>& hosts) {
+  const auto messages = messages_between(ranks);
+  const auto ahead = clocks_ahead(messages, hosts);
+  for (const TracedMessage& message : messages) {
+    const auto from = ahead.find(message.from), to = ahead.find(message.to);
+    if (from == ahead.end() || to == ahead.end()) continue;
+    const double sent_s = message.sent_s + (to->second.seconds - from->second.seconds);
+    if (message.wanted_s <= sent_s) times.push_back(std::max(0.0, message.came_s - sent_s));
   }
 }
 
@@ -64,6 +52,11 @@ double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::ranges::nth_element(values, middle);
   return *middle;
+}
+
+StepMeter::StepMeter(const ClusterShape& shape, std::map<int, std::string> hosts)
+    : shape_(shape), hosts_(std::move(hosts)) {
+  for (int rank = 0; rank < shape_.num_ranks(); ++rank) hosts_[rank];
 }
 
 void StepMeter::add(const TracedActions& actions) {
@@ -103,18 +96,14 @@ std::optional<Measured> StepMeter::result() const {
   std::vector<std::array<std::vector<double>, 2 * ActionTimes::kOps>> actions(chunks);
   std::vector<double> hops;
   for (const Step* step : whole) {
-    Sent sent;
-    for (const auto& [rank, rows] : step->rows) {
-      add_sent(sent, place_of(shape_.mesh, rank).replica, rows);
+    for (const auto& [rank, rows] : step->rows)
       for (const Row& row : rows)
         if (const auto action = schedules::parse_action(row.name)) {
           auto& times = actions[static_cast<std::size_t>(action->chunk)];
           times[index_of(action->op)].push_back(row.busy_s);
           times[ActionTimes::kOps + index_of(action->op)].push_back(row.collective_s);
         }
-    }
-    for (const auto& [rank, rows] : step->rows)
-      add_hops(hops, sent, rank, place_of(shape_.mesh, rank).replica, rows);
+    add_travel_times(hops, step->rows, hosts_);
   }
   Measured out{.chunks = std::vector<ActionTimes>(chunks),
                .hop_s = median(hops),

@@ -5,10 +5,12 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "actors/messages/messages.h"
 #include "actors/topology/configuration.h"
+#include "actors/tuning/host_clocks.h"
 #include "schedules/plan/action.h"
 
 namespace troupe::actors {
@@ -43,7 +45,8 @@ class StepMeter {
   static constexpr std::size_t kTraced = 3;
   static constexpr std::size_t kSteps = 12;
 
-  explicit StepMeter(const ClusterShape& shape) : shape_(shape) {}
+  /// `hosts` by rank; ranks that are left out are on one.
+  explicit StepMeter(const ClusterShape& shape, std::map<int, std::string> hosts = {});
   void add(const TracedActions& actions);
   void add(std::int64_t step, double seconds);
   /// The medians; none until kTraced steps have all their actions and kSteps steps are committed.
@@ -51,7 +54,7 @@ class StepMeter {
 
  private:
   struct Step {
-    std::map<int, std::vector<ActionsTraced::Action>> rows;  // actions by rank
+    TracedRanks rows;
     std::set<int> complete;  // ranks that have sent all their actions
     std::optional<double> seconds;
   };
@@ -59,6 +62,7 @@ class StepMeter {
   std::vector<double> times() const;
 
   ClusterShape shape_;
+  std::map<int, std::string> hosts_;  ///< by rank
   std::map<std::int64_t, Step> steps_;
 };
 

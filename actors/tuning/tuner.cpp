@@ -1,5 +1,8 @@
 #include "actors/tuning/tuner.h"
 
+#include <map>
+#include <utility>
+
 namespace troupe::actors {
 
 void Tuner::begin(const Configuration& configuration) {
@@ -12,7 +15,10 @@ void Tuner::begin(const Configuration& configuration) {
 }
 
 void Tuner::measure_if_wanted() {
-  if (!rests_ && !meter_ && !compares() && wants_to_measure()) meter_.emplace(shape());
+  if (rests_ || meter_ || compares() || !wants_to_measure()) return;
+  std::map<int, std::string> hosts;
+  for (const auto& [rank, member] : configuration_.members) hosts[rank] = member.host;
+  meter_.emplace(shape(), std::move(hosts));
 }
 
 std::optional<Tuner::Advice> Tuner::traced(const TracedActions& actions) {

@@ -1,13 +1,19 @@
 #include "launch/monitors/step_gatherer.h"
 
+#include <string>
 #include <utility>
 
+#include "actors/tuning/host_clocks.h"
 #include "launch/control/event_json.h"
 
 namespace troupe::launch {
 
-nlohmann::json to_json(const WholeStep& step, const std::vector<actors::RankStatus>& ranks) {
+nlohmann::json to_json(WholeStep step, const std::vector<actors::RankStatus>& ranks) {
   using nlohmann::json;
+  std::map<int, std::string> hosts;
+  for (const actors::RankStatus& rank : ranks) hosts[rank.rank] = rank.host;
+  const auto ahead = actors::clocks_ahead(actors::messages_between(step.ranks), hosts);
+  for (const auto& [rank, clock] : ahead) actors::set_back(step.ranks.at(rank), clock.seconds);
   json rows = json::array();
   for (const actors::RankStatus& rank : ranks)
     rows.push_back({{"rank", rank.rank},

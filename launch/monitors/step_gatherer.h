@@ -18,9 +18,9 @@ struct WholeStep {
   std::map<int, std::vector<actors::ActionsTraced::Action>> ranks;  ///< actions by rank
 };
 
-/// The step as {step, ranks: [{rank, replica, stage, shard, actions}]}. `ranks` has all of the
-/// step.
-nlohmann::json to_json(const WholeStep& step, const std::vector<actors::RankStatus>& ranks);
+/// The step as {step, ranks: [{rank, replica, stage, shard, actions}]}, with all times on the clock
+/// of the first rank's host as far as that is known. `ranks` has all of the step.
+nlohmann::json to_json(WholeStep step, const std::vector<actors::RankStatus>& ranks);
 
 /// Puts a step together from the parts that its ranks send. It holds one step: the first part of
 /// another one replaces what has come.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/tuning/host_clocks.h"
 #include "launch/control/event_json.h"
 #include "schedules/plan/action.h"
 
@@ -137,10 +138,24 @@ TraceCollector::TraceCollector(const json& status, int num_steps) : num_steps_(n
 
 void TraceCollector::add_ranks(const json& from) {
   ranks_.clear();
+  hosts_.clear();
   const bool has_shards = integer_of(from, "tp", 1) > 1;
-  for (const auto& r : field_of<std::vector<actors::RankStatus>>(from, "ranks"))
+  for (const auto& r : field_of<std::vector<actors::RankStatus>>(from, "ranks")) {
+    hosts_[r.rank] = r.host;
     ranks_[r.rank] = fmt::format("rank {} (replica {}, stage {}{})", r.rank, r.replica, r.stage,
                                  has_shards ? fmt::format(", shard {}", r.shard) : "");
+  }
+}
+
+/// Sets all times of a step back to the clock of the first rank's host.
+void TraceCollector::use_one_clock(Step& ranks) {
+  actors::TracedRanks actions;
+  for (const auto& [rank, row] : ranks) actions[rank] = row.actions;
+  for (const auto& [rank, clock] : clocks_ahead(messages_between(actions), hosts_)) {
+    clock_error_s_ = std::max(clock_error_s_, clock.error_s);
+    set_back(ranks[rank].actions, clock.seconds);
+    set_back(ranks[rank].collectives, clock.seconds);
+  }
 }
 
 void TraceCollector::add(const json& event) {
@@ -159,7 +174,10 @@ void TraceCollector::add(const json& event) {
   row.complete = part.complete;
   const bool whole = ranks.size() == ranks_.size() &&
                      std::ranges::all_of(ranks, [](const auto& r) { return r.second.complete; });
-  if (whole) complete_.insert(open_.extract(step));
+  if (whole) {
+    use_one_clock(ranks);
+    complete_.insert(open_.extract(step));
+  }
   while (open_.size() > kMaxOpen) open_.erase(open_.begin());
 }
 
@@ -186,7 +204,9 @@ json TraceCollector::chrome_trace() const {
         origin = std::min(origin, a.begin_s - a.waited_s);
   for (const auto& [step, ranks] : complete_)
     StepTrace(events, step, origin, static_cast<int>(ranks_.size())).add(ranks);
-  return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
+  json trace{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
+  if (clock_error_s_ > 0) trace["otherData"]["clock_error_us"] = microseconds(clock_error_s_);
+  return trace;
 }
 
 }  // namespace troupe::launch

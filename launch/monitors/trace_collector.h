@@ -13,8 +13,10 @@ namespace troupe::launch {
 /// Chrome: a process for each rank, an "X" event for each action and for each wait before one, and
 /// a flow arrow from the action that sent a message, at the time when it left, to the action that
 /// needed it, and a pair of "b" and "e" for each collective that completes a bucket of gradients,
-/// several of which may be under way at once. Times are of the ranks' monotonic clock, relative to
-/// the first action.
+/// several of which may be under way at once. Times are of the monotonic clock of the first rank's
+/// host, relative to the first action; those of other hosts are set to it as far as messages tell
+/// (actors/tuning/host_clocks.h), and "otherData" says by how many microseconds they may be
+/// wrong.
 class TraceCollector {
  public:
   /// Collects `num_steps` steps. `status` is the run's status, which lists its ranks.
@@ -33,9 +35,12 @@ class TraceCollector {
 
   int second_track(int rank) const { return static_cast<int>(ranks_.size()) + rank; }
   void add_ranks(const nlohmann::json& from);
+  void use_one_clock(Step& ranks);
 
   const int num_steps_;
   std::map<int, std::string> ranks_;  // names of the ranks of the newest configuration
+  std::map<int, std::string> hosts_;  // of these ranks
+  double clock_error_s_ = 0;          // by which times of other hosts than the first may be wrong
   std::map<std::int64_t, Step> open_;
   std::map<std::int64_t, Step> complete_;
 };

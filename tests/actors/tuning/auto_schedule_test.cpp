@@ -103,6 +103,24 @@ BOOST_AUTO_TEST_CASE(a_meter_finds_what_actions_and_hops_take) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_meter_compares_the_clocks_of_hosts) {
+  const RunSpec spec = spec_of(4);
+  const Configuration configuration = configuration_with_shape(first_shape(spec), 1);
+  for (const double ahead_s : {-5000.0, 5000.0, 0.1}) {
+    StepMeter meter(configuration.shape, {{0, "a"}, {1, "a"}, {2, "b"}, {3, "b"}});
+    for (std::int64_t step = 1; step <= kMeasured; ++step) {
+      meter.add(step, 40);
+      for (TracedActions actions : traces_of(spec, configuration, step, equal_costs())) {
+        for (auto& action : actions.body.actions)
+          for (double* time : {&action.begin_s, &action.end_s, &action.sent_s})
+            if (actions.rank >= 2) *time += 10'000 + ahead_s;
+        meter.add(actions);
+      }
+    }
+    BOOST_TEST(meter.result().value().hop_s == 0.125, boost::test_tools::tolerance(1e-6));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(candidates_are_every_schedule_of_one_copy_that_has_a_plan) {
   const RunSpec spec = spec_of(4);
   const auto all = candidates(spec, first_shape(spec), measured_of(spec));

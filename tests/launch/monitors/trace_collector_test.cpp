@@ -74,6 +74,23 @@ BOOST_AUTO_TEST_CASE(actions_waits_and_messages_become_events) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(times_of_several_hosts_are_set_to_one_clock) {
+  json status = kStatus;
+  status["ranks"][0]["host"] = "a";
+  status["ranks"][1]["host"] = "b";
+  TraceCollector trace(status, 1);
+  const double ahead = 5000;  // of the clock of the second host; messages travel for half a second
+  trace.add(actions_event(1, 0, {action("0F0", 1, 2, -1, 1), action("0B0", 6, 7, 1, -1, 4)}));
+  trace.add(actions_event(1, 1,
+                          {action("1F0", 2.5 + ahead, 4 + ahead, 0, -1, 1),
+                           action("1B0", 4 + ahead, 5.5 + ahead, -1, 0)}));
+  const json file = trace.chrome_trace();
+  for (const json& bar : of_phase(file, "X"))
+    if (bar.at("name") == "1F0") BOOST_TEST(bar.at("ts") == 1.5e6);
+  BOOST_TEST(file.at("otherData").at("clock_error_us") == 0.5e6);
+  BOOST_TEST(of_phase(file, "s").size() == 2u);
+}
+
 BOOST_AUTO_TEST_CASE(collectives_of_buckets_may_be_under_way_at_once) {
   TraceCollector trace({{"ranks", json::array({{{"rank", 0}}})}}, 1);
   json event = actions_event(3, 0, {action("0B0", 1, 4, -1, -1)});
