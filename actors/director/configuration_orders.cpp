@@ -35,6 +35,7 @@ ConfigurationOrders::ConfigurationOrders(const RunSpec& spec, EnterConfiguration
     if (move.to != move.from) moves_[static_cast<std::size_t>(move.to)].push_back(move);
   }
   copied_ = std::exchange(whole_.start.state.copied, {});
+  if (copies_state(spec_, whole_.configuration.shape)) ring_ = copy_ring(whole_.configuration);
   if (!shares_replicas()) return;
   const ClusterShape& shape = whole_.configuration.shape;
   for (int first = 0; first < shape.mesh.ranks_of_replica(); ++first) {
@@ -57,7 +58,7 @@ std::set<int> ConfigurationOrders::known_to(int member) const {
   const ClusterShape& shape = whole_.configuration.shape;
   const bool is_rank = member < shape.num_ranks();
   if (is_rank) {
-    RankAssembly part = part_of_run(assembly_, spec_, shape, member);
+    RankAssembly part = part_of_run(assembly_, spec_, shape, member, ring_);
     if (shares_replicas()) part.replica_ranks.clear();
     known = actors::peers_of(part);
   }
@@ -121,8 +122,9 @@ BeginConfiguration ConfigurationOrders::begin_of(int member) const {
                                              .shape = shape},
                            .start = whole_.start};
   if (member >= shape.num_ranks()) return order;  // it only gives its state away and has no plan
-  for (const int source : {neighbour_of(shape, member, -1), member})
+  for (const int source : {ring_.source_of(shape, member), member})
     if (std::ranges::binary_search(copied_, source)) order.start.state.copied.push_back(source);
+  order.start.ring = ring_.for_rank(shape, member);
   order.start.digest = assembly_.digest;
   order.start.host = hosts_[static_cast<std::size_t>(member)];
   return order;

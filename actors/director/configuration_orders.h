@@ -43,6 +43,7 @@ class ConfigurationOrders {
   std::vector<std::vector<StateMove>> moves_;  ///< state moves by member
   std::vector<int> copied_;                    ///< StatePlan::copied
   const std::vector<HostShare> hosts_;         ///< by rank
+  CopyRing ring_;                              ///< empty if no rank copies its state
   /// The Peers messages about the replicas of each stage; empty if replicas are few.
   std::vector<std::vector<caf::message>> replicas_;
 };

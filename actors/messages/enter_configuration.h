@@ -17,6 +17,7 @@ struct ConfigurationStart {
   bool saves_only = false;         ///< no step follows: what the ranks hold is saved
   std::uint64_t digest = 0;        ///< digest of the assembly that every rank must derive
   HostShare host;                  ///< of the member that the order is for, if it is a rank
+  CopyRing ring;                   ///< in an order to one member: what it has to know of it
 };
 
 /// A configuration and how it begins: whole, or the part of it that concerns one member. It is not

@@ -202,6 +202,11 @@ std::string fault_in(const EnterConfiguration& order, std::uint64_t incarnation)
         !std::ranges::binary_search(known, move.from) ||
         !std::ranges::binary_search(known, move.to))
       return fmt::format("unit {} of state from {} to {}", move.unit, move.from, move.to);
+  for (const auto& [rank, keeper] : order.start.ring.keepers)
+    if (rank == keeper || !std::ranges::binary_search(known, rank) ||
+        !std::ranges::binary_search(known, keeper) ||
+        !is_rank(std::max(rank, keeper), order.configuration.num_ranks()))
+      return fmt::format("a copy of the state of rank {} at rank {}", rank, keeper);
   return "";
 }
 

@@ -157,11 +157,11 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
 }
 
 RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
-                         int rank) {
+                         int rank, const CopyRing& ring) {
   RankAssembly part = part_of(assembly, spec, shape, rank);
   part.stage.keep_previous = copies_state(spec, shape);
   if (!copies_state(spec, shape)) return part;
-  const auto edges = copy_edges(spec, shape, rank);
+  const auto edges = copy_edges(spec, shape, ring, rank);
   part.edges.insert(part.edges.end(), edges.begin(), edges.end());
   return part;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/topology/configuration.h"
+#include "actors/topology/copy_ring.h"
 #include "schedules/analysis/validate.h"
 #include "schedules/plan/plan.h"
 #include "stages/decoder/stage/transformer_stage.h"
@@ -43,9 +44,9 @@ struct RankAssembly {
 RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
                      int rank);
 /// A rank's part of a shape, with what recovery needs: its stage keeps its state of the step before
-/// and has edges for copies.
+/// and has edges for copies. Where hosts are not known, the ring is that of one host.
 RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
-                         int rank);
+                         int rank, const CopyRing& ring = {});
 /// The replicas that divide training state with the rank: all replica_ranks, or its instance.
 std::vector<int> sharing_ranks(const RankAssembly& part);
 /// The replica_ranks that keep the same slices, one in each instance; empty if there is one

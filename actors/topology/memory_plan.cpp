@@ -67,12 +67,12 @@ SplitMemory split_memory(const RunSpec& spec, const ClusterShape& shape) {
 }  // namespace
 
 std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape,
-                                  const Assembly& assembly) {
+                                  const Assembly& assembly, const CopyRing& ring) {
   const auto cpu = tensor::make_cpu_device(spec.cluster.device.threads);
   const int in_replica = shape.mesh.ranks_of_replica();
   std::vector<RankMemory> memory(static_cast<std::size_t>(shape.num_ranks()));
   for (int first = 0; first < in_replica; ++first) {
-    const RankAssembly part = part_of_run(assembly, spec, shape, first);
+    const RankAssembly part = part_of_run(assembly, spec, shape, first, ring);
     const RankMemory of_first = memory_of_rank(spec, shape, part, first, *cpu);
     // Replicas are alike but for the slices that they keep.
     stages::ParameterLayout layout = stages::lay_out_parameters(part.stage);

@@ -33,9 +33,10 @@ struct RankMemory {
   std::int64_t host_total() const { return total() - device_total(); }
 };
 
-/// Memory of each rank, before anything is allocated. The assembly is the shape's.
+/// Memory of each rank, before anything is allocated. The assembly is the shape's. The ring decides
+/// only which rank has the memory of which copy.
 std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape,
-                                  const Assembly& assembly);
+                                  const Assembly& assembly, const CopyRing& ring = {});
 /// Memory of a spare that is warm, which suffices for any of these ranks.
 RankMemory memory_of_spare(const std::vector<RankMemory>& ranks);
 /// Bytes of the machine's memory that all ranks and spares take together.

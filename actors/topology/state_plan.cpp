@@ -63,8 +63,10 @@ std::vector<int> copied_ranks(const RunSpec& spec, const Configuration& kept,
                               std::int64_t step) {
   const bool alike = kept.shape.mesh == next.shape.mesh && kept.shape.layout == next.shape.layout;
   std::vector<int> ranks;
-  for (int rank = 0; rank < next.num_ranks() && alike && copies_state(spec, next.shape); ++rank) {
-    const int holder = neighbour_of(next.shape, rank, 1);
+  if (!alike || !copies_state(spec, next.shape)) return ranks;
+  const CopyRing ring = copy_ring(next);
+  for (int rank = 0; rank < next.num_ranks(); ++rank) {
+    const int holder = ring.keeper_of(next.shape, rank);
     const auto held = inventory.find(next.members.at(holder).incarnation);
     const CopyRecord wanted{.rank = rank, .step = step};
     if (held != inventory.end() &&
@@ -188,15 +190,16 @@ int chunk_of_copy(int rank, std::int64_t step) {
   return 2 * rank + static_cast<int>(step % 2);
 }
 
-std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape& shape, int rank) {
+std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape& shape,
+                                        const CopyRing& ring, int rank) {
   std::vector<transport::Edge> edges;
-  for (const int from : {neighbour_of(shape, rank, -1), rank}) {
+  for (const int from : {ring.source_of(shape, rank), rank}) {
     const std::int64_t size =
         size_of_units(units_of(spec, shape, from), spec.model, sharding_of(shape, from));
     if (size == 0) continue;
     for (const int parity : {0, 1})
       edges.push_back({.from = from,
-                       .to = neighbour_of(shape, from, 1),
+                       .to = ring.keeper_of(shape, from),
                        .chunk = chunk_of_copy(from, parity),
                        .direction = transport::Direction::state,
                        .dtype = tensor::DType::f32,
@@ -209,16 +212,6 @@ std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape&
 bool copies_state(const RunSpec& spec, const ClusterShape& shape) {
   return spec.recovery.neighbour_copies && shape.mesh.ranks_of_replica() > 1 &&
          shape.mesh.dp == 1 && shape.layout.copies() == 1;
-}
-
-int neighbour_of(const ClusterShape& shape, int rank, int distance) {
-  RankPlace place = place_of(shape.mesh, rank);
-  const auto& [pp, dp, tp, sequence_parallel] = shape.mesh;
-  if (pp > 1)
-    place.stage = (place.stage + distance + pp) % pp;
-  else
-    place.shard = (place.shard + distance + tp) % tp;
-  return rank_at(shape.mesh, place);
 }
 
 int unit_of_layer(int layer, int num_layers) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/topology/configuration.h"
+#include "actors/topology/copy_ring.h"
 #include "stages/model/model_config.h"
 #include "stages/model/sharding.h"
 #include "transport/edges/channel.h"
@@ -25,12 +26,9 @@ int unit_of_layer(int layer, int num_layers);
 /// The units a rank of this shape holds, ascending; the tied copy of the embedding included.
 std::vector<int> units_of(const RunSpec& spec, const ClusterShape& shape, int rank);
 
-/// Whether the ranks of a shape copy their state to a neighbour: they do if no other rank has it.
+/// Whether the ranks of a shape copy their state to another (CopyRing): they do if nobody has it.
 /// Replicas are each other's copies, or twins of each other's slices; so are a rank and its mirror.
 bool copies_state(const RunSpec& spec, const ClusterShape& shape);
-/// The rank of the same shard `distance` stages further on in the same replica; after the last
-/// stage comes the first. In a replica of one stage shards take the place of stages.
-int neighbour_of(const ClusterShape& shape, int rank, int distance);
 
 /// The unit that a parameter belongs to.
 int unit_of(const stages::ParameterInfo& parameter, const stages::ModelConfig& model);
@@ -48,10 +46,11 @@ inline constexpr std::int64_t kPieceElements = std::int64_t{1} << 18;
 inline constexpr std::int64_t kSumElements = 2;
 std::int64_t num_pieces(std::int64_t elements);
 
-/// The edges of a rank's copies, between ranks: from the stage before, and to the next. Copies of
-/// odd and of even steps have an edge each, and with it memory, so that one copy may stay while the
-/// other is replaced. A stage without parameters has no such edge.
-std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape& shape, int rank);
+/// The edges of a rank's copies, between ranks: from the rank whose copy it keeps, and to its own
+/// keeper. Copies of odd and of even steps have an edge each, and with it memory, so that one copy
+/// may stay while the other is replaced. A stage without parameters has no such edge.
+std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape& shape,
+                                        const CopyRing& ring, int rank);
 /// The transport::Edge::chunk of the edge that carries a rank's copies of odd, or of even, steps.
 int chunk_of_copy(int rank, std::int64_t step);
 
@@ -86,7 +85,7 @@ struct StatePlan {
   bool from_memory = false;      ///< false: every rank loads it from disk, or initialises it
   ClusterShape kept;             ///< of the old configuration, whose parts are moved
   std::vector<StateMove> moves;  ///< in the order in which all ranks perform them
-  /// Ranks whose next neighbour still holds their copy of this state: it need not travel again.
+  /// Ranks whose keeper still holds their copy of this state: it need not travel again.
   std::vector<int> copied;
 };
 

@@ -142,9 +142,11 @@ std::optional<Ready> RankExecutor::prepare(const EnterConfiguration& order) {
   auto now = std::make_unique<RankConfiguration>();
   now->configuration = configuration;
   now->rank = rank;
-  now->part = part_of_run(assembly, spec_, configuration.shape, rank);
+  now->part = part_of_run(assembly, spec_, configuration.shape, rank, order.start.ring);
   if (copies_state(spec_, configuration.shape))
-    now->copies.emplace(spec_, configuration.shape, rank, *device_, node_->channel());
+    now->copies.emplace(spec_, configuration.shape, rank,
+                        order.start.ring.source_of(configuration.shape, rank), *device_,
+                        node_->channel());
   connect(configuration, order.start.state, &now->part);
   const auto begin = std::chrono::steady_clock::now();
   take_state(order, now.get());

@@ -45,6 +45,9 @@ class NumberSetter {
   void visit(std::map<int, actors::Member>& all) {
     for (auto& [rank, member] : all) visit(member);
   }
+  void visit(std::map<int, int>& all) {
+    for (auto& [key, value] : all) visit(value);
+  }
   template <typename Load>
   void visit(caf::meta::load_callback_t<Load>& callback) {
     callback.fun();

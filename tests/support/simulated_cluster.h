@@ -269,8 +269,9 @@ class Simulation : SimMessages {
   void perform(const OrderStep& effect) {
     const auto running = std::make_shared<const Configuration>(protocol_.configuration());
     votes_.clear();
+    const auto ring = std::make_shared<const CopyRing>(copy_ring(*running));
     for (int rank = 0; rank < running->num_ranks(); ++rank)
-      tell(running->members.at(rank).incarnation, [this, running, rank, effect](SimWorker& w) {
+      tell(running->members.at(rank).incarnation, [=, this](SimWorker& w) {
         const Configuration& configuration = *running;
         if (!w.configuration || w.configuration->number != configuration.number || w.spoilt) return;
         w.before.reset();
@@ -278,7 +279,7 @@ class Simulation : SimMessages {
         const int pp = configuration.shape.mesh.pp;
         if (pp > 1 && configuration.shape.mesh.dp == 1)
           w.receive_copy(
-              {.rank = neighbour_of(configuration.shape, rank, -1), .step = effect.step - 1});
+              {.rank = ring->source_of(configuration.shape, rank), .step = effect.step - 1});
         const int replica = place_of(configuration.shape.mesh, rank).replica;
         if (++votes_[replica] == pp)
           answer(ReplicaPrepared{.configuration = configuration.number,

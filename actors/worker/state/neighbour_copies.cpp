@@ -22,12 +22,12 @@ int parity_of(std::int64_t step) {
 }  // namespace
 
 NeighbourCopies::NeighbourCopies(const RunSpec& spec, const ClusterShape& shape, int rank,
-                                 tensor::Device& device, transport::Channel& channel)
+                                 int source, tensor::Device& device, transport::Channel& channel)
     : spec_(spec),
       copies_(device),
       channel_(channel),
       rank_(rank),
-      before_(neighbour_of(shape, rank, -1)),
+      before_(source),
       size_before_(
           size_of_units(units_of(spec, shape, before_), spec.model, sharding_of(shape, before_))) {}
 

@@ -12,9 +12,10 @@
 
 namespace troupe::actors {
 
-/// Copies of state between neighbours: a rank gives each committed state to the next stage of its
-/// replica, and holds the newest two states of the stage before. A copy stays in the slots that its
-/// messages arrived in. Every piece carries its checksum. Used by the compute thread only.
+/// Copies of state between neighbours on the ring of copies (CopyRing): a rank gives each committed
+/// state to its keeper, and holds the newest two states of the rank before it. A copy stays in the
+/// slots that its messages arrived in. Every piece carries its checksum. Used by the compute thread
+/// only.
 class NeighbourCopies {
  public:
   /// A copy, which may outlive the channel that it was received on.
@@ -26,8 +27,9 @@ class NeighbourCopies {
     bool adopted = false;  ///< received on an earlier channel
   };
 
-  NeighbourCopies(const RunSpec& spec, const ClusterShape& shape, int rank, tensor::Device& device,
-                  transport::Channel& channel);
+  /// The rank keeps the copies of `source`.
+  NeighbourCopies(const RunSpec& spec, const ClusterShape& shape, int rank, int source,
+                  tensor::Device& device, transport::Channel& channel);
 
   /// Sends the state of `step` to the neighbour. The channel is open on copy_edges(). Returns once
   /// the state may change again.
@@ -65,7 +67,7 @@ class NeighbourCopies {
   tensor::HostCopies copies_;
   transport::Channel& channel_;
   const int rank_, before_;
-  const std::int64_t size_before_;  ///< number of elements in the state of the stage before
+  const std::int64_t size_before_;  ///< number of elements in the state of the rank before
   std::int64_t sent_ = -1;
   TensorRow row_;  ///< the tensors that are being sent
   std::array<HeldCopy, 2> received_;

@@ -109,6 +109,26 @@ BOOST_AUTO_TEST_CASE(a_member_is_told_of_those_it_has_to_do_with) {
   check_orders(3, 100);  // so many replicas that they get the same messages
 }
 
+BOOST_AUTO_TEST_CASE(ranks_are_told_their_neighbours_on_the_ring_of_copies) {
+  const RunSpec spec = run_of(4, 1);
+  EnterConfiguration whole = whole_configuration(spec);
+  Configuration& configuration = whole.configuration;
+  BOOST_TEST((ConfigurationOrders(spec, whole).begin_of(0).start.ring == CopyRing{}));
+  configuration.members = {};
+  for (int rank = 0; rank <= 4; ++rank) {
+    Member member = some_member(rank);
+    member.host = rank < 2 ? "a" : "b";
+    configuration.members.push_back(member);
+  }
+  const ConfigurationOrders orders(spec, whole);
+  const auto ring = [&](int rank) { return orders.begin_of(rank).start.ring.keepers; };
+  BOOST_TEST((ring(0) == std::map<int, int>{{0, 2}, {2, 0}}));
+  BOOST_TEST((ring(3) == std::map<int, int>{{3, 1}, {1, 3}}));
+  BOOST_TEST((ring(4).empty()));  // it leaves
+  BOOST_TEST((orders.begin_of(0).start.state.copied == std::vector{2, 0}));
+  BOOST_TEST((ranks_in(orders.peers_of(0)) == std::set{0, 1, 2}));
+}
+
 BOOST_AUTO_TEST_CASE(cores_are_used_as_they_suffice_for_the_ranks_of_a_machine) {
   const RunSpec::Cluster open{.pin = std::nullopt, .spin = std::nullopt, .cores = 4};
   BOOST_TEST((core_use(open, 2) == CoreUse{.pin = true, .spin = true}));
