@@ -1,26 +1,11 @@
 #include "actors/protocol/configuration_gathering.h"
 
 #include <algorithm>
+#include <deque>
 #include <utility>
 
 namespace troupe::actors {
-namespace {
 
-/// The place and incarnation of each worker of a replica of the configuration that is still there.
-std::vector<std::pair<RankPlace, std::uint64_t>> members_left(const Configuration& kept,
-                                                              int replica, const Roster& roster) {
-  std::vector<std::pair<RankPlace, std::uint64_t>> left;
-  const RunSpec::Mesh& mesh = kept.shape.mesh;
-  if (replica >= mesh.dp) return left;
-  const int first = rank_at(mesh, {.replica = replica});
-  for (int rank = first; rank < first + mesh.ranks_of_replica(); ++rank) {
-    const std::uint64_t incarnation = kept.members.at(rank).incarnation;
-    if (roster.stays(incarnation)) left.emplace_back(place_of(mesh, rank), incarnation);
-  }
-  return left;
-}
-
-/// Workers without a part in the configuration, joined ones first, in the order of their ids.
 std::vector<std::uint64_t> idle_workers(const Configuration& kept, const Roster& roster) {
   std::vector<std::pair<std::pair<bool, int>, std::uint64_t>> idle;
   for (const auto& [incarnation, worker] : roster)
@@ -32,30 +17,66 @@ std::vector<std::uint64_t> idle_workers(const Configuration& kept, const Roster&
   return incarnations;
 }
 
-}  // namespace
+std::vector<PlacedWorker> members_left(const Configuration& kept, int replica, const Roster& roster,
+                                       const std::set<std::string>& hosts) {
+  std::vector<PlacedWorker> left;
+  const RunSpec::Mesh& mesh = kept.shape.mesh;
+  if (replica >= mesh.dp) return left;
+  const int first = rank_at(mesh, {.replica = replica});
+  for (int rank = first; rank < first + mesh.ranks_of_replica(); ++rank) {
+    const std::uint64_t incarnation = kept.members.at(rank).incarnation;
+    if (roster.stays(incarnation) &&
+        (hosts.empty() || hosts.contains(roster.find(incarnation)->host)))
+      left.emplace_back(place_of(mesh, rank), incarnation);
+  }
+  return left;
+}
+
+bool moves_up(const RunSpec::Mesh& mesh, const Configuration& kept,
+              const std::vector<PlacedWorker>& there) {
+  return mesh.pp < kept.shape.mesh.pp && static_cast<int>(there.size()) <= mesh.ranks_of_replica();
+}
 
 RankAssignment assign_ranks(const TargetShape& target, const Configuration& kept,
                             const Roster& roster) {
   const RunSpec::Mesh& mesh = target.shape.mesh;
   RankAssignment assignment(static_cast<std::size_t>(mesh.num_ranks()), 0);
+  const std::set<std::string> hosts(target.hosts.begin(), target.hosts.end());
+  const auto host_of = [&](std::uint64_t incarnation) {
+    return hosts.empty() ? std::string() : roster.find(incarnation)->host;
+  };
+  const auto wanted_at = [&](std::size_t rank) {
+    return hosts.empty() ? std::string() : target.hosts[rank];
+  };
+  // Gives the workers, in their order, to the ranks from `first` on that have none.
+  const auto fill = [&](const std::vector<std::uint64_t>& workers, std::size_t first,
+                        std::size_t end) {
+    std::map<std::string, std::deque<std::uint64_t>> waiting;  // by host
+    for (const std::uint64_t worker : workers) waiting[host_of(worker)].push_back(worker);
+    for (std::size_t rank = first; rank < end; ++rank) {
+      auto& next = waiting[wanted_at(rank)];
+      if (assignment[rank] != 0 || next.empty()) continue;
+      assignment[rank] = next.front();
+      next.pop_front();
+    }
+  };
   for (int replica = 0; replica < mesh.dp && kept.number > 0; ++replica) {
-    const auto there = members_left(kept, target.continued(replica), roster);
-    // With fewer stages than before, and no more workers than ranks, workers take the first ranks
-    // in their order.
-    const bool closes =
-        mesh.pp < kept.shape.mesh.pp && static_cast<int>(there.size()) <= mesh.ranks_of_replica();
-    int next = rank_at(mesh, {.replica = replica});
+    const auto there = members_left(kept, target.continued(replica), roster, hosts);
+    const auto first = static_cast<std::size_t>(rank_at(mesh, {.replica = replica}));
+    if (moves_up(mesh, kept, there)) {
+      std::vector<std::uint64_t> workers;
+      for (const auto& [place, incarnation] : there) workers.push_back(incarnation);
+      fill(workers, first, first + static_cast<std::size_t>(mesh.ranks_of_replica()));
+      continue;
+    }
     for (auto [place, incarnation] : there) {
       place.replica = replica;
-      if (!closes && (place.stage >= mesh.pp || place.shard >= mesh.tp)) continue;
-      const int rank = closes ? next++ : rank_at(mesh, place);
-      assignment[static_cast<std::size_t>(rank)] = incarnation;
+      if (place.stage >= mesh.pp || place.shard >= mesh.tp) continue;
+      const auto rank = static_cast<std::size_t>(rank_at(mesh, place));
+      if (host_of(incarnation) == wanted_at(rank)) assignment[rank] = incarnation;
     }
   }
-  const auto idle = idle_workers(kept, roster);
-  auto next = idle.begin();
-  for (auto& taken : assignment)
-    if (taken == 0 && next != idle.end()) taken = *next++;
+  fill(idle_workers(kept, roster), 0, assignment.size());
   return assignment;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,11 +18,27 @@ namespace troupe::actors {
 /// The incarnation of the worker of each rank of a shape; 0: no worker yet.
 using RankAssignment = std::vector<std::uint64_t>;
 
+/// The place and incarnation of a worker of a configuration.
+using PlacedWorker = std::pair<RankPlace, std::uint64_t>;
+/// Who is left of a replica of a configuration, by place; only those on one of `hosts`, if there
+/// are any.
+std::vector<PlacedWorker> members_left(const Configuration& kept, int replica, const Roster& roster,
+                                       const std::set<std::string>& hosts);
+/// Whether those who are left of a replica take the first ranks in their order: there are fewer
+/// stages than before, and no more of them than ranks.
+bool moves_up(const RunSpec::Mesh& mesh, const Configuration& kept,
+              const std::vector<PlacedWorker>& there);
+
 /// Assigns a worker to every rank of the target, as long as there are workers. A worker with a rank
 /// in `kept`, the last configuration that all ranks reached (number 0: none), keeps its place, so
 /// that the least state moves. The ranks that are left go to the other workers, joined ones first.
+/// A rank that has a host goes to workers on it alone.
 RankAssignment assign_ranks(const TargetShape& target, const Configuration& kept,
                             const Roster& roster);
+
+/// The workers without a part in the configuration that stay, joined ones first, in the order of
+/// their ids.
+std::vector<std::uint64_t> idle_workers(const Configuration& kept, const Roster& roster);
 
 /// The rank that is assigned to a worker; -1: none.
 int rank_of(std::uint64_t incarnation, const RankAssignment& assignment);
@@ -35,7 +52,7 @@ std::set<int> lost_ranks(const Configuration& kept, const Roster& roster);
 class ConfigurationGathering {
  public:
   explicit ConfigurationGathering(ClusterShape first)
-      : target_{.shape = std::move(first), .replicas = {}} {}
+      : target_{.shape = std::move(first), .replicas = {}, .hosts = {}} {}
 
   /// The number of the newest configuration, running or not.
   std::uint32_t number() const { return number_; }

@@ -44,6 +44,13 @@ bool HostTable::set(const std::string& name, HostState state) {
   return false;
 }
 
+std::vector<HostTable::Entry> HostTable::available(bool draining) const {
+  std::vector<Entry> those;
+  for (const Entry& entry : entries_)
+    if (entry.is_up() || (draining && entry.state == HostState::draining)) those.push_back(entry);
+  return those;
+}
+
 std::string HostTable::names() const {
   return fmt::format("{}", fmt::join(entries_ | std::views::transform([](const Entry& entry) {
                                        return entry.host.name;

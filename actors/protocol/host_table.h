@@ -41,6 +41,8 @@ class HostTable {
   void join(const Host& host);
   /// Sets the state of a host that has joined. False if it has it already.
   bool set(const std::string& name, HostState state);
+  /// The hosts that may have ranks; with `draining`, also those that are to have none.
+  std::vector<Entry> available(bool draining = false) const;
   /// "h0, h1, h2".
   std::string names() const;
 

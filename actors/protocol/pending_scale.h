@@ -3,11 +3,19 @@
 #include <algorithm>
 #include <cstdint>
 #include <set>
+#include <utility>
 
 #include "actors/protocol/configuration_gathering.h"
 #include "actors/topology/scale.h"
 
 namespace troupe::actors {
+
+/// Who wants a change of the cluster.
+enum class ScaleReason {
+  ordered,  ///< somebody outside, who is answered
+  leave,    ///< the run: a host is to have no rank any more
+  grow,     ///< the run: hosts have joined, and it is smaller than it was meant to be
+};
 
 /// An order to change the cluster, from its arrival until the first step of the new shape is
 /// committed or the order is given up. Its workers prepare while the steps go on; then a
@@ -15,7 +23,17 @@ namespace troupe::actors {
 struct PendingScale {
   std::uint64_t id = 0;
   ScaleRequest request;
-  ClusterShape shape;
+  TargetShape target;
+  ScaleReason reason = ScaleReason::ordered;
+  /// Whether it asks for no shape, but for the one there is, or the largest, without a host.
+  bool keeps_shape = false;
+  int most_ranks = 0;  ///< of the targets before, which late answers may be about
+
+  /// Sets another target, because the hosts are others.
+  void aim_at(TargetShape next) {
+    most_ranks = std::max(most_ranks, target.shape.num_ranks());
+    target = std::move(next);
+  }
 
   /// Workers that were asked to prepare, by rank; empty: none was.
   RankAssignment preparing;

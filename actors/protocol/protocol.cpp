@@ -10,6 +10,7 @@ DirectorProtocol::DirectorProtocol(RunSpec spec, const Start& start)
       roster_(start.seed),
       hosts_(spec_.cluster.hosts),
       gathering_(first_shape(spec_)),
+      wanted_(gathering_.target().shape),
       committed_(start.first_step),
       checkpoint_(start.saved_step) {}
 
@@ -38,7 +39,7 @@ std::string DirectorProtocol::name_of_worker(std::uint64_t incarnation) const {
   if (const int rank = gathering_.rank_of(incarnation); rank >= 0 && phase_ == Phase::gathering)
     return name_of(gathering_.target().shape, rank);
   if (const int rank = scale_ ? scale_->rank_of(incarnation) : -1; rank >= 0)
-    return name_of(scale_->shape, rank);
+    return name_of(scale_->target.shape, rank);
   const Roster::Worker* worker = roster_.find(incarnation);
   return "worker " + (worker ? std::to_string(worker->member.id) : "?");
 }

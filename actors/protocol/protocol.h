@@ -95,7 +95,7 @@ class DirectorProtocol {
   StatePlan choose_state(const Configuration& next) const;
   void settle();
   void spawn_missing(const TargetShape& target, double delay_s);
-  void spawn(int rank, double delay_s);
+  void spawn(int rank, const std::string& host, double delay_s);
   void keep_spares();
   void dismiss(std::uint64_t incarnation);
 
@@ -111,7 +111,22 @@ class DirectorProtocol {
     double now_s = 0;
   };
   void lose(const Loss& loss);
-  void regroup(const std::string& cause, double now_s);
+  /// What is lost with a worker, or with all of a host.
+  struct Standing {
+    int rank = -1;           ///< in the configuration that was running; -1: none
+    bool has_part = false;   ///< the others cannot go on without it
+    bool newcomer = false;   ///< only an ordered change needs it
+    bool has_begun = false;  ///< it may have connected to others
+  };
+  Standing standing_of(std::uint64_t incarnation) const;
+  struct Why {
+    std::string cause;
+    std::string host;           ///< on which; empty in a run on one machine
+    std::uint32_t attempt = 0;  ///< as Loss::attempt
+    double now_s = 0;
+  };
+  void go_on_without(const Standing& lost, const std::vector<int>& others, const Why& why);
+  void regroup(const Why& why);
   bool ends_after_failures(const std::string& cause);
   std::string told_with_delay(const std::string& cause) const;
   bool shrink_to_survivors();
@@ -123,10 +138,45 @@ class DirectorProtocol {
   void handle(const HostLost& event);
   void handle(const HostDraining& event);
   void handle(const GrowTimerRang& event);
+  void lose_host(const std::string& name, const std::string& cause, double now_s);
+  void leave_host(const std::string& name, const std::string& cause);
+  void change_anew();
+  void dismiss_idle_on(const std::string& host);
+  void gather_elsewhere();
+  void change_by_itself();
+  void order_by_itself(PendingScale change);
+  void leave(const std::string& host);
+  void grow();
+  void start_grow_timer(double seconds);
+  void grow_later();
+  void note_wanted(const PendingScale& done);
+
+  // Defined in protocol_placement.cpp: which hosts get which ranks.
+  std::optional<TargetShape> with_hosts(TargetShape target,
+                                        const std::vector<HostTable::Entry>& available,
+                                        bool replaces = true) const;
+  std::optional<TargetShape> largest(const ClusterShape& shape,
+                                     const std::vector<HostTable::Entry>& available,
+                                     bool replaces) const;
+  bool aim_at_hosts(const ClusterShape& shape, bool replaces);
+  void aim_at_kept();
+  void place_change(double delay_s);
+  std::optional<TargetShape> change_on_hosts(const PendingScale& change) const;
+  std::vector<std::string> kept_hosts() const;
+  bool has_ranks(const std::string& host) const;
+  std::optional<std::string> host_for_spare() const;
+  void tell_use_of_hosts(const std::vector<std::string>& hosts);
+  void check_can_leave(const std::string& host) const;
+  std::string no_other_host() const;
+  void stop_without_hosts();
 
   // Defined in protocol_scale.cpp: an order to change the cluster.
   void handle(const ScaleOrdered& event);
   void handle(const Warm& event);
+  static bool names_no_shape(ScaleRequest request);
+  TargetShape target_of(const ScaleRequest& request) const;
+  void prepare_change();
+  bool has_changed() const;
   void warm_up();
   void warm_up_spares();
   void cool_down();
@@ -143,6 +193,7 @@ class DirectorProtocol {
   void handle(const DirectorFailed& event);
   void handle(const StopOrdered& event);
   void handle(const StopNowOrdered& event);
+  void stop_in_order(const std::string& reason, int exit_code);
   void fail(ErrorKind kind, const std::string& message);
   void give_up(const std::string& why);
   bool has_unsaved_state() const;
@@ -160,6 +211,7 @@ class DirectorProtocol {
   std::string fault_in(const Warm& event) const;
   std::string fault_in(const ReplicaEvaluated& event) const;
   std::string fault_in(const WorkerFailed& event) const;
+  std::string fault_in(const HostJoined& event) const;
   template <typename Other>
   std::string fault_in(const Other& event) const {
     if constexpr (requires { event.replica; })
@@ -191,6 +243,7 @@ class DirectorProtocol {
   Roster roster_;
   HostTable hosts_;
   ConfigurationGathering gathering_;
+  ClusterShape wanted_;          // what the manifest, or the last order, asks for
   Configuration configuration_;  // the configuration that is running or being prepared, or was last
   Configuration kept_;           // the last configuration that all ranks reached; number 0: none
   ReplicaAnswers ready_;         // used while preparing
@@ -208,6 +261,12 @@ class DirectorProtocol {
   CheckpointProgress checkpoint_;
   std::optional<PendingSave> save_;
   std::optional<PendingScale> scale_;
+  std::uint64_t own_changes_ = 0;      // orders that the run gave itself
+  int failed_leaves_ = 0;              // given up, to leave hosts that still have ranks
+  std::uint64_t grow_timer_ = 0;       // the newest one
+  bool grow_due_ = false;              // hosts have stood for long enough
+  double grow_rang_s_ = 0;             // when that was found
+  std::optional<double> last_grow_s_;  // when the cluster last began to grow back
   WorkerFailures failures_;
   RunEnd end_;
 };

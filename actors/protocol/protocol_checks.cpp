@@ -36,7 +36,7 @@ std::string DirectorProtocol::fault_in(const Halted& event) const {
 
 std::string DirectorProtocol::fault_in(const Warm& event) const {
   if (!scale_ || scale_->id != event.order) return "";
-  const int ranks = scale_->shape.num_ranks();
+  const int ranks = std::max(scale_->target.shape.num_ranks(), scale_->most_ranks);
   if (event.rank >= 0 && event.rank < ranks) return "";
   return fmt::format("rank {} of {}", event.rank, ranks);
 }
@@ -50,6 +50,14 @@ std::string DirectorProtocol::fault_in(const ReplicaEvaluated& event) const {
 
 std::string DirectorProtocol::fault_in(const WorkerFailed& event) const {
   return fault_of_configuration(event.configuration);
+}
+
+std::string DirectorProtocol::fault_in(const HostJoined& event) const {
+  if (hosts_.empty() && gathering_.number() > 0)
+    return fmt::format("host {}, but the run is on one machine", event.host.name);
+  if (event.host.name.empty() || event.host.slots < 1)
+    return fmt::format("host '{}' with {} slots", event.host.name, event.host.slots);
+  return "";
 }
 
 }  // namespace troupe::actors

@@ -10,6 +10,14 @@
 namespace troupe::actors {
 
 void DirectorProtocol::handle(const Started&) {
+  if (!hosts_.empty() || !spec_.cluster.hosts.empty()) {
+    if (hosts_.empty() || !shrink_to_survivors())
+      return finish({.exit_code = static_cast<int>(ErrorKind::unavailable),
+                     .step = committed_,
+                     .reason = hosts_.empty() ? "no host has joined"
+                                              : "the hosts have no room: " + hosts_.names()});
+    tell_use_of_hosts(gathering_.target().hosts);
+  }
   gather("the run starts");
 }
 
@@ -33,13 +41,17 @@ void DirectorProtocol::gather(const std::string& reason, bool reconnect) {
 void DirectorProtocol::spawn_missing(const TargetShape& target, double delay_s) {
   const RankAssignment assignment = assign_ranks(target, kept_, roster_);
   for (std::size_t rank = 0; rank < assignment.size(); ++rank)
-    if (assignment[rank] == 0) spawn(static_cast<int>(rank), delay_s);
+    if (assignment[rank] == 0)
+      spawn(static_cast<int>(rank), target.hosts.empty() ? "" : target.hosts[rank], delay_s);
 }
 
-void DirectorProtocol::spawn(int rank, double delay_s) {
-  const Member& member = roster_.spawn(gathering_.number());
-  emit(SpawnWorker{
-      .id = member.id, .incarnation = member.incarnation, .rank = rank, .delay_s = delay_s});
+void DirectorProtocol::spawn(int rank, const std::string& host, double delay_s) {
+  const Member& member = roster_.spawn(gathering_.number(), host);
+  emit(SpawnWorker{.id = member.id,
+                   .incarnation = member.incarnation,
+                   .host = host,
+                   .rank = rank,
+                   .delay_s = delay_s});
 }
 
 void DirectorProtocol::handle(const MemberJoined& event) {
@@ -117,11 +129,13 @@ void DirectorProtocol::settle() {
     configuration_.members.pop_back();
   }
   kept_ = configuration_;
-  gathering_.aim_at({.shape = kept_.shape});
+  gathering_.aim_at({.shape = kept_.shape, .replicas = {}, .hosts = kept_hosts()});
+  tell_use_of_hosts(kept_hosts());
   spares_due_ = true;
-  if (scale_ && !is_scaling()) spawn_missing({.shape = scale_->shape}, 0);
   phase_ = Phase::running;
+  place_change(0);
   warm_up();
+  change_by_itself();
   if (committed_ == 0 && saved() < 0 && spec_.checkpoint.initial)
     save();
   else
@@ -137,7 +151,8 @@ void DirectorProtocol::keep_spares() {
   const auto wanted = static_cast<std::size_t>(spec_.recovery.spares);
   for (std::size_t i = wanted; i < idle.size() && !scale_; ++i)
     if (roster_.has_joined(idle[i])) dismiss(idle[i]);
-  for (std::size_t i = idle.size(); i < wanted; ++i) spawn(-1, 0);
+  for (std::size_t i = idle.size(); i < wanted; ++i)
+    if (const auto host = host_for_spare()) spawn(-1, *host, 0);
 }
 
 void DirectorProtocol::dismiss(std::uint64_t incarnation) {

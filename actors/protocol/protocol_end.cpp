@@ -26,14 +26,18 @@ void DirectorProtocol::handle(const DirectorFailed& event) {
 }
 
 void DirectorProtocol::handle(const StopOrdered& event) {
+  stop_in_order(event.reason, 0);
+}
+
+/// Ends the run once the step in progress is saved.
+void DirectorProtocol::stop_in_order(const std::string& reason, int exit_code) {
   if (end_.stop_reason() || phase_ == Phase::ending) return;
-  end_.stop(event.reason, 0);
+  end_.stop(reason, exit_code);
   // Before the first configuration nothing was done, and the same command may be given again; a
   // step in progress is finished first.
   if (kept_.number == 0)
-    return finish({.exit_code = static_cast<int>(ErrorKind::retry),
-                   .step = committed_,
-                   .reason = event.reason});
+    return finish(
+        {.exit_code = static_cast<int>(ErrorKind::retry), .step = committed_, .reason = reason});
   // If the committed step is being saved, it becomes the last one: the next step would have to be
   // saved too.
   if (phase_ == Phase::running && writing() == committed_ && is_over()) phase_ = Phase::saving;
@@ -120,6 +124,7 @@ void DirectorProtocol::finish(Outcome outcome) {
   if (end_.refused_step()) outcome = outcome_of_refused_step(outcome.reason);
   const std::string ended =
       "the run ended at step " + std::to_string(committed_) + ": " + outcome.reason;
+  if (scale_ && scale_->reason != ScaleReason::ordered) scale_.reset();
   answer_scale(ErrorKind::unavailable, ended);
   answer_save(ErrorKind::unavailable, ended);
   phase_ = Phase::ending;

@@ -109,30 +109,49 @@ void DirectorProtocol::symptom_is_the_cause(double now_s) {
                         .cause = told_with_delay(cause),
                         .has_part = true,
                         .ends_run = spec_.recovery.on_failure == RunSpec::OnFailure::stop});
-  regroup(cause, now_s);
+  const Roster::Worker* worker = roster_.find(symptom.incarnation);
+  regroup({.cause = cause, .host = worker ? worker->host : "", .attempt = 0, .now_s = now_s});
 }
 
-void DirectorProtocol::lose(const Loss& loss) {
-  const int rank = configuration_.rank_of(loss.incarnation);
-  const std::string cause = name_of_worker(loss.incarnation) + loss.what;
-  const bool newcomer = is_newcomer(loss.incarnation);
+/// What is lost with a worker.
+DirectorProtocol::Standing DirectorProtocol::standing_of(std::uint64_t incarnation) const {
+  Standing standing;
   // While a new configuration is gathered, ranks in a configuration that was given up count for
   // nothing.
   const bool gathers = phase_ == Phase::gathering;
-  const bool has_begun = rank >= 0 && !gathers;
-  const bool has_part = !newcomer && (has_begun || kept_.rank_of(loss.incarnation) >= 0 ||
-                                      (gathers && gathering_.rank_of(loss.incarnation) >= 0));
+  standing.rank = configuration_.rank_of(incarnation);
+  standing.newcomer = is_newcomer(incarnation);
+  standing.has_begun = standing.rank >= 0 && !gathers;
+  standing.has_part =
+      !standing.newcomer && (standing.has_begun || kept_.rank_of(incarnation) >= 0 ||
+                             (gathers && gathering_.rank_of(incarnation) >= 0));
+  if (standing.rank >= configuration_.num_ranks()) standing.rank = -1;
+  return standing;
+}
+
+void DirectorProtocol::lose(const Loss& loss) {
+  const std::string cause = name_of_worker(loss.incarnation) + loss.what;
+  const Standing standing = standing_of(loss.incarnation);
+  const std::string host = roster_.find(loss.incarnation)->host;
   roster_.forget(loss.incarnation);
-  if (has_part) failures_.lost(loss.attempt, gathering_.number());
+  go_on_without(standing, {},
+                {.cause = cause, .host = host, .attempt = loss.attempt, .now_s = loss.now_s});
+}
+
+/// Goes on without one worker, or without a host's; `others` are the further ranks on that.
+void DirectorProtocol::go_on_without(const Standing& lost, const std::vector<int>& others,
+                                     const Why& why) {
+  if (lost.has_part) failures_.lost(why.attempt, gathering_.number());
   emit(ReportWorkerLost{
-      .rank = rank < configuration_.num_ranks() ? rank : -1,
-      .cause = has_part ? told_with_delay(cause) : cause,
-      .has_part = has_part,
-      .ends_run = has_part && spec_.recovery.on_failure == RunSpec::OnFailure::stop});
-  if (has_part)
-    regroup(cause, loss.now_s);
-  else if (newcomer)
-    lose_newcomer(cause, has_begun);
+      .rank = lost.rank,
+      .others = others,
+      .cause = lost.has_part ? told_with_delay(why.cause) : why.cause,
+      .has_part = lost.has_part,
+      .ends_run = lost.has_part && spec_.recovery.on_failure == RunSpec::OnFailure::stop});
+  if (lost.has_part)
+    regroup(why);
+  else if (lost.newcomer)
+    lose_newcomer(why.cause, lost.has_begun);
   else
     begin_if_complete();  // its answer to Halt may have been the last one missing
 }
@@ -145,13 +164,13 @@ std::string DirectorProtocol::told_with_delay(const std::string& cause) const {
 }
 
 /// Goes on without the lost worker or connection, as the manifest's [recovery] says.
-void DirectorProtocol::regroup(const std::string& cause, double now_s) {
-  failures_.add(now_s);
-  if (ends_after_failures(cause)) return;
-  if (can_undo_scale()) scale_failed(cause);
+void DirectorProtocol::regroup(const Why& why) {
+  failures_.add(why.now_s, why.host);
+  if (ends_after_failures(why.cause)) return;
+  if (can_undo_scale()) scale_failed(why.cause);
   if (!shrink_to_survivors())
-    return fail(ErrorKind::internal, cause + "; no smaller cluster can go on");
-  gather(cause);
+    return fail(ErrorKind::internal, why.cause + "; no smaller cluster can go on");
+  gather(why.cause);
 }
 
 /// Whether this failure ends the run, which first saves what it has if it can. If it only exceeds
@@ -186,13 +205,15 @@ bool DirectorProtocol::ends_after_failures(const std::string& cause) {
   return true;
 }
 
-/// If lost workers are not replaced, makes the cluster as large as the workers that are left allow.
-/// False if they allow none.
+/// If lost workers are not replaced, makes the cluster as large as the workers that are left allow,
+/// and as large as the hosts do that may have ranks. False if they allow none.
 bool DirectorProtocol::shrink_to_survivors() {
   const bool cannot_spawn =
       roster_.num_failed_spawns() >= kMaxFailedSpawns &&
       (end_.failure() || failures_.num_attempts() >= kAttemptsBeforeShrinking);
-  if (spec_.recovery.on_failure != RunSpec::OnFailure::shrink && !cannot_spawn) return true;
+  const bool replaces = spec_.recovery.on_failure != RunSpec::OnFailure::shrink && !cannot_spawn;
+  if (!hosts_.empty()) return aim_at_hosts(kept_.number > 0 ? kept_.shape : wanted_, replaces);
+  if (replaces) return true;
   const std::set<int> lost = lost_ranks(kept_, roster_);
   if (lost.empty()) return true;
   auto smaller = shrunk(spec_, kept_.shape, lost);

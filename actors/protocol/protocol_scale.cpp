@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "actors/protocol/protocol.h"
+#include "actors/topology/hosts.h"
 
 // How an order to change the cluster waits for its workers, and how it is answered.
 
@@ -27,17 +28,53 @@ void DirectorProtocol::handle(const ScaleOrdered& event) {
                   "the run is ending at step " + std::to_string(committed_));
   if (scale_)
     return refuse(ErrorKind::retry, "another change is under way: " + to_string(scale_->request));
+  const bool leaves = !event.request.without_host.empty();
   try {
-    const ClusterShape& current = kept_.number > 0 ? kept_.shape : gathering_.target().shape;
-    scale_ = {.id = event.order,
-              .request = event.request,
-              .shape = scaled(spec_, current, event.request)};
+    scale_ = {.id = event.order, .request = event.request, .target = target_of(event.request)};
   } catch (const Error& error) {
     return refuse(error.kind(), error.what());
   }
+  scale_->keeps_shape = leaves && names_no_shape(event.request);
+  cool_down();
+  if (leaves) return leave_host(event.request.without_host, "ordered");
+  prepare_change();
+}
+
+/// Whether the request asks for nothing but to leave a host.
+bool DirectorProtocol::names_no_shape(ScaleRequest request) {
+  request.without_host.clear();
+  return to_string(request).empty();
+}
+
+/// What the request makes of the current shape, and where its ranks go. Throws Error.
+TargetShape DirectorProtocol::target_of(const ScaleRequest& request) const {
+  const ClusterShape& current = kept_.number > 0 ? kept_.shape : gathering_.target().shape;
+  ScaleRequest rest = request;
+  rest.without_host.clear();
+  auto available = hosts_.available();
+  if (const std::string& host = request.without_host; !host.empty()) {
+    check_can_leave(host);
+    std::erase_if(available, [&](const auto& entry) { return entry.host.name == host; });
+    if (names_no_shape(request)) {
+      if (auto target = largest(current, available, true)) return *target;
+      throw Error(ErrorKind::unavailable, "without host " + host + " no other can hold the run");
+    }
+  }
+  TargetShape target{.shape = scaled(spec_, current, rest), .replicas = {}, .hosts = {}};
+  if (hosts_.empty()) return target;
+  if (auto placed = with_hosts(target, available)) return *placed;
+  std::vector<Host> hosts;
+  for (const auto& entry : available) hosts.push_back(entry.host);
+  // It says what there is room for, and throws.
+  place_ranks(target.shape.mesh, hosts, spec_.cluster.tp_across_hosts);
+  throw Error(ErrorKind::unavailable, "no host may have ranks");
+}
+
+/// Has the workers of the ordered change prepare for it.
+void DirectorProtocol::prepare_change() {
   if (is_between_configurations()) return;  // settle() spawns the workers later
   cool_down();
-  spawn_missing({.shape = scale_->shape}, 0);
+  spawn_missing(scale_->target, 0);
   warm_up();
 }
 
@@ -47,10 +84,10 @@ void DirectorProtocol::handle(const ScaleOrdered& event) {
 void DirectorProtocol::warm_up() {
   if (is_scaling() || is_between_configurations()) return;
   if (!scale_) return warm_up_spares();
-  RankAssignment assignment = assign_ranks({.shape = scale_->shape}, kept_, roster_);
+  RankAssignment assignment = assign_ranks(scale_->target, kept_, roster_);
   const auto has_joined = [this](std::uint64_t worker) { return roster_.has_joined(worker); };
   if (assignment == scale_->preparing || !std::ranges::all_of(assignment, has_joined)) return;
-  emit(OrderWarmUp{.order = scale_->id, .shape = scale_->shape, .assignment = assignment});
+  emit(OrderWarmUp{.order = scale_->id, .shape = scale_->target.shape, .assignment = assignment});
   scale_->prepared.clear();
   scale_->preparing = std::move(assignment);
 }
@@ -78,7 +115,7 @@ void DirectorProtocol::handle(const Warm& event) {
 /// them.
 bool DirectorProtocol::can_scale() const {
   return scale_ && !is_scaling() && scale_->all_prepared() &&
-         scale_->preparing == assign_ranks({.shape = scale_->shape}, kept_, roster_);
+         scale_->preparing == assign_ranks(scale_->target, kept_, roster_);
 }
 
 /// Whether only the ordered change needs this worker: it has no part in the last configuration that
@@ -88,7 +125,7 @@ bool DirectorProtocol::is_newcomer(std::uint64_t incarnation) const {
   if (!is_between_configurations()) return !is_scaling();
   const bool takes_part = gathering_.rank_of(incarnation) >= 0 ||
                           (phase_ == Phase::preparing && configuration_.rank_of(incarnation) >= 0);
-  return is_scaling() && kept_.shape != scale_->shape && takes_part;
+  return is_scaling() && !has_changed() && takes_part;
 }
 
 /// Loses a newcomer, with which no state is lost: the change is tried again with another one, up to
@@ -99,15 +136,16 @@ void DirectorProtocol::lose_newcomer(const std::string& cause, bool has_begun) {
   if (was_under_way) {
     gather(cause, has_begun);
   } else if (scale_) {
-    spawn_missing({.shape = scale_->shape}, kFirstDelay * scale_->num_failures);
+    place_change(kFirstDelay * scale_->num_failures);
     warm_up();
   }
+  change_by_itself();
 }
 
 /// Notes that the ordered change has failed. The order stands, and is carried out after the
 /// recovery; it is given up if it has failed too often, each time for whatever cause.
 void DirectorProtocol::scale_failed(const std::string& cause) {
-  if (std::exchange(scale_->is_under_way, false)) gathering_.aim_at({.shape = kept_.shape});
+  if (std::exchange(scale_->is_under_way, false)) aim_at_kept();
   if (++scale_->num_failures < kMaxFailures) return;
   give_up_scale(ErrorKind::unavailable,
                 fmt::format("the change has failed {} times, and the run goes on without it; the "
@@ -117,7 +155,9 @@ void DirectorProtocol::scale_failed(const std::string& cause) {
 
 /// Refuses the ordered change, which fails or would fail again.
 void DirectorProtocol::give_up_scale(ErrorKind kind, const std::string& why) {
-  if (std::exchange(scale_->is_under_way, false)) gathering_.aim_at({.shape = kept_.shape});
+  if (std::exchange(scale_->is_under_way, false)) aim_at_kept();
+  if (scale_->reason == ScaleReason::leave) ++failed_leaves_;
+  if (scale_->reason == ScaleReason::grow) grow_later();
   answer_scale(kind, why);
   cool_down();
   spares_due_ = true;  // to dismiss workers that were spawned for the order
@@ -126,13 +166,23 @@ void DirectorProtocol::give_up_scale(ErrorKind kind, const std::string& why) {
 /// Whether the configuration that is gathered or prepared is for an order, and has another shape
 /// than the one before, which all workers can return to.
 bool DirectorProtocol::can_undo_scale() const {
-  return is_scaling() && kept_.number > 0 && kept_.shape != scale_->shape;
+  return is_scaling() && kept_.number > 0 && !has_changed();
+}
+
+/// Whether all ranks have reached what the order asks for.
+bool DirectorProtocol::has_changed() const {
+  return kept_.shape == scale_->target.shape && kept_hosts() == scale_->target.hosts;
 }
 
 void DirectorProtocol::answer_scale(ErrorKind kind, const std::string& refused) {
   if (!scale_) return;
-  emit(AnswerScale{.order = scale_->id, .kind = kind, .refused = refused});
-  scale_.reset();
+  const PendingScale done = *std::exchange(scale_, std::nullopt);
+  if (done.reason != ScaleReason::ordered) {
+    if (!refused.empty()) emit(ReportGivenUp{.change = to_string(done.request), .why = refused});
+    return;
+  }
+  if (refused.empty()) note_wanted(done);
+  emit(AnswerScale{.order = done.id, .kind = kind, .refused = refused});
 }
 
 }  // namespace troupe::actors

@@ -13,7 +13,7 @@ void DirectorProtocol::go_on() {
   if (is_over()) return finish_in_order();
   if (!can_scale()) return order_step();
   scale_->is_under_way = true;
-  gathering_.aim_at({.shape = scale_->shape});
+  gathering_.aim_at(scale_->target);
   gather(to_string(scale_->request), false);
 }
 
@@ -50,6 +50,7 @@ void DirectorProtocol::commit() {
                    .grad_norm = norm});
   if (is_scaling()) answer_scale(ErrorKind::usage, "");
   if (std::exchange(spares_due_, false) && !is_over()) keep_spares();
+  change_by_itself();
   after_commit();
 }
 

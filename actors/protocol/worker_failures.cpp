@@ -8,10 +8,18 @@ namespace troupe::actors {
 namespace {
 
 constexpr double kHour = 3600;
+/// Within this time failures of a host have one cause.
+constexpr double kSameCause = 10;
 
 }  // namespace
 
-void WorkerFailures::add(double now_s) {
+void WorkerFailures::add(double now_s, const std::string& host) {
+  if (!host.empty()) {
+    const bool is_known = !since_commit_.insert(host).second;
+    const auto [last, is_first] = counted_on_.emplace(host, now_s);
+    if (is_known || (!is_first && now_s - last->second < kSameCause)) return;
+    last->second = now_s;
+  }
   times_.push_back(now_s);
   while (times_.front() < now_s - kHour) times_.pop_front();
 }
@@ -25,6 +33,7 @@ void WorkerFailures::lost(std::uint32_t attempt, std::uint32_t newest) {
 void WorkerFailures::committed(std::uint32_t newest) {
   num_attempts_ = 0;
   counted_ = newest;
+  since_commit_.clear();
 }
 
 double WorkerFailures::delay_s() const {

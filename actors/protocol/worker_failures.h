@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "actors/protocol/protocol_events.h"
@@ -16,8 +18,10 @@ class WorkerFailures {
   /// So many attempts in a row may fail before the run ends.
   static constexpr int kMaxAttempts = 5;
 
-  /// Adds a failure at this time of the monotonic clock, which never goes back.
-  void add(double now_s);
+  /// Adds a failure at this time of the monotonic clock, which never goes back. Failures of a host
+  /// that follow each other within some seconds, or without a committed step between, count once:
+  /// they have one cause. In a run on one machine, `host` is empty and each counts.
+  void add(double now_s, const std::string& host = "");
   int num_in_last_hour() const { return static_cast<int>(times_.size()); }
 
   /// Notes that a worker or connection was lost which belongs to the attempt to go on with this
@@ -45,7 +49,9 @@ class WorkerFailures {
   void forget_symptom() { symptom_.reset(); }
 
  private:
-  std::deque<double> times_;  // times of failures in the last hour, ascending
+  std::deque<double> times_;                  // times of failures in the last hour, ascending
+  std::map<std::string, double> counted_on_;  // when a failure of a host was last counted
+  std::set<std::string> since_commit_;        // hosts of failures since the last committed step
   int num_attempts_ = 0;
   std::uint32_t counted_ = 0;  // attempts up to this one are counted, or have succeeded
   struct Reported {

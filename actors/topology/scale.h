@@ -33,6 +33,8 @@ struct TargetShape {
   ClusterShape shape;
   /// By new replica, the old one that it continues; beyond the end, the one of the same number.
   std::vector<int> replicas;
+  /// The host of each rank; empty in a run on one machine.
+  std::vector<std::string> hosts;
 
   int continued(int replica) const {
     const auto at = static_cast<std::size_t>(replica);

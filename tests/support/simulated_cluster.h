@@ -9,6 +9,7 @@
 #include <string>
 
 #include "actors/protocol/protocol.h"
+#include "tests/support/simulated_hosts.h"
 #include "tests/support/simulated_messages.h"
 #include "tests/support/simulated_worker.h"
 
@@ -16,13 +17,19 @@ namespace troupe::actors {
 
 /// Number of message lines to workers; the lines of their answers are negative.
 inline constexpr std::uint64_t kWays = 1'000'003;
+/// The line of what the director learns of hosts, which keeps its order.
+inline constexpr int kHostLine = -10;
 
 /// The director's protocol and what it orders. It checks the promises, not the paths.
 class Simulation : SimMessages {
  public:
   /// The loss of step `not_finite` is not finite; 0 if all are.
   Simulation(const RunSpec& spec, std::uint64_t seed, std::int64_t not_finite = 0)
-      : SimMessages(seed), spec_(spec), not_finite_(not_finite), protocol_(spec, {.seed = seed}) {}
+      : SimMessages(seed),
+        spec_(spec),
+        not_finite_(not_finite),
+        protocol_(spec, {.seed = seed}),
+        hosts_(spec.cluster.hosts) {}
 
   struct Result {
     Outcome outcome;
@@ -32,6 +39,10 @@ class Simulation : SimMessages {
     int went_back = 0;                                // times
     int answered = 0;                                 // orders
     int saved = 0;                                    // orders of a checkpoint that was made
+    int lost_parts = 0;                               // losses that the others could not go on with
+    int hosts_lost = 0, hosts_left = 0;               // as they were reported
+    int grown = 0, shrunk = 0;                        // configurations that all ranks reached
+    std::vector<std::string> last_hosts;              // of the ranks of the last one
     std::string broken;  // the promise that was broken; empty if none was
   };
 
@@ -46,9 +57,20 @@ class Simulation : SimMessages {
   };
   void lack(const Shortage& shortage) { shortage_ = shortage; }
 
+  /// So many hosts are lost, at any moment, are to be left, and join anew, as far as there are any.
+  /// One at least stays, unless `to_the_last`.
+  struct HostFaults {
+    int losses = 0;
+    int drains = 0;
+    int joins = 0;
+    bool to_the_last = false;
+  };
+  void strike_hosts(const HostFaults& faults) { host_faults_ = faults; }
+
   /// Runs to the end. Meanwhile `faults` workers die at any moment; if newcomers alone die, before
   /// they have a part.
   Result run(int faults, int orders, int saves = 0, bool newcomers_alone = false) {
+    for (const auto& [name, life] : hosts_) feed(HostJoined{.host = life.host});
     feed(Started{});
     const int limit = 20000;
     for (int turn = 0; turn < limit && protocol_.phase() != DirectorProtocol::Phase::ended;
@@ -64,6 +86,8 @@ class Simulation : SimMessages {
         order_save();
         --saves;
       }
+      change_hosts();
+      if (grow_timer_ > 0 && pick(30) == 0) ring_grow_timer();
       if (!deliver_one()) {
         if (timer_ == 0) break;
         feed(TimerRang{.timer = timer_, .now_s = now()});
@@ -121,6 +145,87 @@ class Simulation : SimMessages {
     die(victim->first, true);
     return true;
   }
+  /// Loses a host, orders that it be left, or lets one join anew, as chance has it.
+  void change_hosts() {
+    if (hosts_.empty() || protocol_.phase() >= DirectorProtocol::Phase::ending || pick(40) != 0)
+      return;
+    auto& [losses, drains, joins, to_the_last] = host_faults_;
+    const auto there = hosts_.names(true), gone = hosts_.names(false);
+    const bool may_go = std::ssize(there) > (to_the_last ? 0 : 1);
+    for (auto& [name, life] : hosts_)
+      if (life.is_there && life.is_leaving && pick(8) == 0) {
+        const bool is_idle = protocol_.roster().on_host(name).empty();
+        if (is_idle || losses-- > 0) lose_host(name);
+        return;
+      }
+    switch (pick(3)) {
+      case 0:
+        if (losses > 0 && may_go) {
+          --losses;
+          lose_host(one_of(there));
+        }
+        break;
+      case 1:
+        if (drains > 0 && may_go) {
+          --drains;
+          drain_host(one_of(there));
+        }
+        break;
+      default:
+        if (joins > 0 && !gone.empty()) {
+          --joins;
+          join_host(one_of(gone));
+        }
+    }
+  }
+  std::string one_of(const std::vector<std::string>& names) {
+    return names[static_cast<std::size_t>(pick(static_cast<int>(names.size())))];
+  }
+  /// Its workers are gone without a word, or some with one. The director hears of it later, maybe
+  /// twice, or only when the host joins anew.
+  void lose_host(const std::string& name) {
+    SimHosts::Life& life = *hosts_.find(name);
+    life.is_there = life.is_leaving = false;
+    std::vector<std::uint64_t> dead;
+    for (const auto& [incarnation, worker] : workers_)
+      if (worker.host == name) dead.push_back(incarnation);
+    const bool is_told = pick(3) == 0;
+    for (const std::uint64_t worker : dead) die(worker, true, is_told && pick(2) == 0);
+    if (pick(5) == 0) return join_host(name);
+    for (int times = pick(8) == 0 ? 2 : 1; times > 0; --times)
+      later(kHostLine,
+            [this, name] { feed(HostLost{.name = name, .cause = "silence", .now_s = now()}); });
+  }
+  void drain_host(const std::string& name) {
+    hosts_.find(name)->is_leaving = true;
+    if (pick(3) == 0) {
+      const std::uint64_t number = ++ordered_;
+      later(kHostLine, [this, name, number] {
+        if (protocol_.phase() >= DirectorProtocol::Phase::ending) return;
+        ScaleRequest request;
+        request.without_host = name;
+        open_orders_.insert(number);
+        feed(ScaleOrdered{.order = number, .request = request});
+        // What was refused is not left.
+        if (protocol_.hosts().is_up(name)) hosts_.find(name)->is_leaving = false;
+      });
+      return;
+    }
+    later(kHostLine, [this, name] { feed(HostDraining{.name = name, .cause = "SIGTERM"}); });
+  }
+  void join_host(const std::string& name) {
+    SimHosts::Life& life = *hosts_.find(name);
+    life.is_there = true;
+    ++life.number;
+    later(kHostLine, [this, name, number = life.number, host = life.host] {
+      hosts_.find(name)->told = number;
+      feed(HostJoined{.host = host, .now_s = now()});
+    });
+  }
+  void ring_grow_timer() {
+    clock_ = std::max(clock_, grow_at_);
+    feed(GrowTimerRang{.timer = std::exchange(grow_timer_, 0), .now_s = now()});
+  }
   bool strike_newcomer() {
     if (reached_.number == 0 || protocol_.phase() == DirectorProtocol::Phase::ending) return false;
     std::vector<std::uint64_t> newcomers;
@@ -132,7 +237,7 @@ class Simulation : SimMessages {
     die(newcomers[static_cast<std::size_t>(pick(static_cast<int>(newcomers.size())))], true);
     return true;
   }
-  void die(std::uint64_t incarnation, bool by_signal) {
+  void die(std::uint64_t incarnation, bool by_signal, bool is_told = true) {
     const SimWorker* dead = alive(incarnation);
     if (!dead) return;
     for (const auto& [peer, node] : dead->peers)
@@ -140,7 +245,8 @@ class Simulation : SimMessages {
           worker && worker->node == node && by_signal && !dead->quiet)
         worker->spoilt = true;
     workers_.erase(incarnation);
-    answer(WorkerExited{.incarnation = incarnation, .cause = "signal 9", .now_s = now()});
+    if (is_told)
+      answer(WorkerExited{.incarnation = incarnation, .cause = "signal 9", .now_s = now()});
   }
   void order() {
     const std::uint64_t number = ++ordered_;
@@ -163,7 +269,13 @@ class Simulation : SimMessages {
                                  .exit_code = 69,
                                  .cause = "a failed start",
                                  .now_s = now()});
-    workers_[effect.incarnation] = {.incarnation = effect.incarnation, .id = effect.id};
+    if (!effect.host.empty() && !protocol_.hosts().is_up(effect.host) && !protocol_.stopping())
+      result_.broken = "a worker is started on a host that may have none";
+    if (!hosts_.starts_on(effect.host)) return;  // the director has not heard of it yet
+    for (const auto& [incarnation, worker] : workers_)
+      if (worker.id == effect.id) result_.broken = "two workers have one id";
+    workers_[effect.incarnation] = {
+        .incarnation = effect.incarnation, .id = effect.id, .host = effect.host};
     tell(effect.incarnation, [this](SimWorker& worker) {
       worker.joined = true;
       answer(MemberJoined{.member = {.id = worker.id,
@@ -189,7 +301,16 @@ class Simulation : SimMessages {
     return true;
   }
   void perform(const KillWorker& effect) { die(effect.incarnation, true); }
-  void perform(const ReportWorkerLost&) {}
+  void perform(const ReportWorkerLost& effect) { result_.lost_parts += effect.has_part ? 1 : 0; }
+  void perform(const ReportHost& effect) {
+    if (!told_states_.emplace(effect.host, effect.state).second &&
+        std::exchange(told_states_[effect.host], effect.state) == effect.state &&
+        effect.state != HostState::spare)
+      result_.broken = "a host's state was reported twice";
+    result_.hosts_lost += effect.state == HostState::lost ? 1 : 0;
+    result_.hosts_left += effect.state == HostState::draining ? 1 : 0;
+  }
+  void perform(const ReportGivenUp&) {}
   void perform(const ReportRefused& effect) {
     result_.broken = "what nobody sent wrongly was refused: " + effect.why;
   }
@@ -224,6 +345,9 @@ class Simulation : SimMessages {
     newest_ = back_to;
     if (publishing_ && !effect.state.from_memory)
       result_.broken = "a configuration loads a checkpoint that a newer one may push out";
+    if (!hosts_.empty())
+      if (const auto fault = SimHosts::fault_in(effect.configuration, protocol_); !fault.empty())
+        result_.broken = fault;
     ready_.clear();
     begun_.clear();
     const auto order = std::make_shared<const StartConfiguration>(effect);
@@ -255,14 +379,24 @@ class Simulation : SimMessages {
           !alive(configuration.members.at(rank).incarnation) || !ready_.insert(rank).second)
         continue;
       const int replica = place_of(configuration.shape.mesh, rank).replica,
-                pp = configuration.shape.mesh.pp;
+                of_replica = configuration.shape.mesh.ranks_of_replica();
       if (std::ranges::count_if(ready_, [&](int r) {
             return place_of(configuration.shape.mesh, r).replica == replica;
-          }) == pp)
+          }) == of_replica)
         answer(ReplicaReady{.configuration = configuration.number, .replica = replica});
     }
   }
-  void perform(const ReportConfiguration&) { reached_ = protocol_.configuration(); }
+  void perform(const ReportConfiguration&) {
+    const Configuration& next = protocol_.configuration();
+    if (reached_.number > 0) {
+      result_.grown += next.num_ranks() > reached_.num_ranks() ? 1 : 0;
+      result_.shrunk += next.num_ranks() < reached_.num_ranks() ? 1 : 0;
+    }
+    reached_ = next;
+    result_.last_hosts.clear();
+    for (int rank = 0; rank < next.num_ranks(); ++rank)
+      result_.last_hosts.push_back(next.members.at(rank).host);
+  }
   void perform(const OrderLeave& effect) {
     tell(effect.incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
   }
@@ -276,12 +410,11 @@ class Simulation : SimMessages {
         if (!w.configuration || w.configuration->number != configuration.number || w.spoilt) return;
         w.before.reset();
         if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
-        const int pp = configuration.shape.mesh.pp;
-        if (pp > 1 && configuration.shape.mesh.dp == 1)
+        if (copies_state(spec_, configuration.shape))
           w.receive_copy(
               {.rank = ring->source_of(configuration.shape, rank), .step = effect.step - 1});
         const int replica = place_of(configuration.shape.mesh, rank).replica;
-        if (++votes_[replica] == pp)
+        if (++votes_[replica] == configuration.shape.mesh.ranks_of_replica())
           answer(ReplicaPrepared{.configuration = configuration.number,
                                  .step = effect.step,
                                  .replica = replica,
@@ -313,7 +446,7 @@ class Simulation : SimMessages {
         if (!w.configuration || w.configuration->number != running->number) return;
         if (w.step != effect.step) result_.broken = "a checkpoint of other state was written";
         const int r = place_of(running->shape.mesh, rank).replica;
-        if (++(*parts)[r] < running->shape.mesh.pp) return;
+        if (++(*parts)[r] < running->shape.mesh.ranks_of_replica()) return;
         answer(ReplicaSaved{.configuration = running->number, .step = effect.step, .replica = r});
       });
   }
@@ -331,7 +464,7 @@ class Simulation : SimMessages {
       tell(running->members.at(rank).incarnation, [=, this](const SimWorker& w) {
         if (!w.configuration || w.configuration->number != running->number || w.spoilt) return;
         const int replica = place_of(running->shape.mesh, rank).replica;
-        if (++(*parts)[replica] == running->shape.mesh.pp)
+        if (++(*parts)[replica] == running->shape.mesh.ranks_of_replica())
           answer(ReplicaEvaluated{.configuration = running->number,
                                   .step = effect.step,
                                   .batch = effect.batch,
@@ -360,6 +493,10 @@ class Simulation : SimMessages {
     }
   }
   void perform(const StartTimer& effect) { timer_ = effect.timer; }
+  void perform(const StartGrowTimer& effect) {
+    grow_timer_ = effect.timer;
+    grow_at_ = clock_ + effect.seconds;
+  }
   void perform(const Finish&) {
     for (const auto& [incarnation, worker] : workers_)
       tell(incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
@@ -379,6 +516,11 @@ class Simulation : SimMessages {
   const RunSpec spec_;
   const std::int64_t not_finite_;
   DirectorProtocol protocol_;
+  SimHosts hosts_;
+  HostFaults host_faults_;
+  std::map<std::string, HostState> told_states_;
+  std::uint64_t grow_timer_ = 0;
+  double grow_at_ = 0;
   std::map<std::uint64_t, SimWorker> workers_;
   std::set<int> begun_, ready_;  // members of the configuration that is being prepared
   std::map<int, int> votes_;

@@ -16,6 +16,7 @@ namespace troupe::actors {
 struct SimWorker {
   std::uint64_t incarnation = 0;
   int id = 0;
+  std::string host;
   bool joined = false;
   bool known = false;                  // the director has heard of it
   int node = 0;                        // number of its present data plane, used as its address
