@@ -112,4 +112,19 @@ std::vector<int> place_ranks(const RunSpec::Mesh& mesh, std::span<const Host> ho
   return in_order(*shards);
 }
 
+std::span<const Host> hosts_with_ranks(const RunSpec& spec) {
+  const std::span<const Host> hosts = spec.cluster.hosts;
+  const auto spares = static_cast<std::size_t>(spec.recovery.spare_hosts);
+  if (hosts.empty()) return hosts;
+  if (spares < hosts.size()) return hosts.first(hosts.size() - spares);
+  throw Error(ErrorKind::unavailable,
+              fmt::format("recovery.spare_hosts = {} leaves none of {} for ranks: {}", spares,
+                          counted(std::ssize(hosts), "host"), slots_text(hosts)));
+}
+
+std::vector<int> place_ranks(const RunSpec& spec) {
+  return place_ranks(spec.mesh, hosts_with_ranks(spec), spec.cluster.tp_across_hosts,
+                     spec.data_parallel.instances);
+}
+
 }  // namespace troupe::actors

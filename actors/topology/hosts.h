@@ -26,4 +26,10 @@ namespace troupe::actors {
 std::vector<int> place_ranks(const RunSpec::Mesh& mesh, std::span<const Host> hosts,
                              bool tp_across_hosts, int instances = 1);
 
+/// The hosts of a run that get ranks when it starts: all but the last recovery.spare_hosts. Throws
+/// Error{unavailable} if none is left of some.
+std::span<const Host> hosts_with_ranks(const RunSpec& spec);
+/// The host of each rank of a run when it starts.
+std::vector<int> place_ranks(const RunSpec& spec);
+
 }  // namespace troupe::actors

@@ -152,7 +152,7 @@ struct RunSpec {
     std::string ports;                 ///< of messages, "29600-29700"; empty: any free ones
     /// The machines of the run; none: this one alone. Only the launching process knows them.
     std::vector<Host> hosts;
-    bool tp_across_hosts = false;  ///< the shards of a stage may lie on several hosts
+    bool tp_across_hosts = false;  ///< the shards of a stage may lie on several
   } cluster;
 
   /// What to do about a worker that is lost.
@@ -163,12 +163,12 @@ struct RunSpec {
   };
   struct Recovery {
     OnFailure on_failure = OnFailure::replace;
-    int spares = 0;               ///< warm processes kept ready
-    double silent_s = 3;          ///< a process that says nothing for so long is lost; 0: never
-    double hang_s = 5;            ///< an action that takes at least so long is hung; 0: never
+    int spares = 0;       ///< warm processes kept ready
+    int spare_hosts = 0;  ///< hosts, the last ones, that are kept free for those of a lost one
+    double silent_s = 3;  ///< a process that says nothing for so long is lost; 0: never
+    double hang_s = 5;    ///< an action that takes at least so long is hung; 0: never
     int restarts_per_hour = 100;  ///< the run stops in order if there are more
     bool neighbour_copies = true;
-    int spare_hosts = 0;    ///< hosts that are kept free for the ranks of those that are lost
     bool grow_back = true;  ///< a smaller cluster takes in hosts that join
   } recovery;
 

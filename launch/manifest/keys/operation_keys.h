@@ -96,6 +96,10 @@ inline constexpr std::array kOperationKeys{
         "without a quota of time"},
     Key{"cluster", "port", SETTING(cluster.port), "0", "port",
         "Loopback port of status and stop, 0: any free one", from_zero_to(65535)},
+    Key{"cluster", "hosts", SETTING(hosts), "[]", "hosts",
+        "The machines of the run, each with as many slots as it may have ranks: [\"n[01-16]:8\", "
+        "\"big:32\"]; without a number one. Empty: this machine alone",
+        kAny, "hostfile nodes node_list machines"},
     Key{"cluster", "interface", SETTING(cluster.interface), "\"\"", "",
         "Network interface of the messages between hosts, by a name that it has on each of them; "
         "none: on each host that of its route to the director's. On one machine messages stay on "
@@ -112,6 +116,10 @@ inline constexpr std::array kOperationKeys{
         "memory holds, for which neighbour_copies must be on, and end the run"},
     Key{"recovery", "spares", SETTING(recovery.spares), "0", "processes",
         "Warm workers kept ready to take a lost one's place; each takes memory",
+        from_zero_to(4096)},
+    Key{"recovery", "spare_hosts", SETTING(recovery.spare_hosts), "0", "hosts",
+        "Of the hosts so many, the last ones, get no ranks until one is lost; without one the "
+        "cluster shrinks then",
         from_zero_to(4096)},
     Key{"recovery", "silent", SETTING(recovery.silent_s), "3.0", "seconds",
         "A worker without a sign of life for so long is lost, 0: never", from_zero_to(86400)},

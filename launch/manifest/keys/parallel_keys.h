@@ -36,6 +36,9 @@ inline constexpr std::array kParallelKeys{
     Key{"mesh", "sequence_parallel", SETTING(mesh.sequence_parallel), "false", "",
         "Whether shards divide the tokens between their layers too, which takes less memory and "
         "the same communication. Has no effect on one shard"},
+    Key{"mesh", "tp_across_hosts", SETTING(cluster.tp_across_hosts), "false", "",
+        "Whether the shards of a stage may lie on several hosts where these have no room for whole "
+        "stages; off, because shards wait for each other twice a layer, and a network is slow"},
     Key{"mesh", "layout", SETTING(layout), "\"\"", "",
         "How layers are split over chunks: even (or empty), ends, parameters, the layers of each "
         "chunk as 3,2,1, or Megatron-LM's letters; the rules are below. Even is right if layers "

@@ -20,6 +20,8 @@ struct Settings : actors::RunSpec {
   Eval::Set eval_text;     ///< eval.files and the keys for them, in place of eval.sets
   std::array<double, 2> betas{};
 
+  std::vector<std::string> hosts;  ///< cluster.hosts, lists that become spec.cluster.hosts
+
   enum class ReduceEvery { automatic, step, microbatch };
   ReduceEvery reduce_every = ReduceEvery::automatic;
 

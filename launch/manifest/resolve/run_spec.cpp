@@ -1,5 +1,7 @@
 #include "launch/manifest/resolve/run_spec.h"
 
+#include "launch/host/host_list.h"
+
 namespace troupe::launch {
 
 actors::RunSpec to_run_spec(const Manifest& m) {
@@ -19,6 +21,9 @@ actors::RunSpec to_run_spec(const Manifest& m) {
   // What the user did not choose follows from the cores that are free when ranks start.
   if (!m.given(m->cluster.pin)) spec.cluster.pin.reset();
   if (!m.given(m->cluster.spin)) spec.cluster.spin.reset();
+  if (!m->hosts.empty())
+    spec.cluster.hosts =
+        parse_hosts(m->hosts, m.where(m->hosts) + ": cluster.hosts", ErrorKind::manifest);
   // A clock decides between near-equals differently each time, and so would give another run of the
   // same manifest other bits.
   tensor::DeviceSpec& device = spec.cluster.device;
