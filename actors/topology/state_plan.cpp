@@ -246,4 +246,21 @@ std::optional<StatePlan> plan_state(const RunSpec& spec, const Configuration& ke
   return std::nullopt;
 }
 
+bool survives_loss_of_host(const RunSpec& spec, const ClusterShape& shape,
+                           std::span<const int> host_of_rank) {
+  const StateParts parts(spec, shape);
+  const CopyRing ring = copy_ring(shape, host_of_rank);
+  std::map<UnitPart, std::set<int>> hosts;  // that have it
+  for (int rank = 0; rank < shape.num_ranks(); ++rank) {
+    std::vector<int> holders{rank};
+    if (copies_state(spec, shape)) holders.push_back(ring.keeper_of(shape, rank));
+    for (const int part : parts.kept_by(rank))
+      for (const int unit : units_of(spec, shape, rank))
+        for (const int holder : holders)
+          hosts[{.unit = unit, .part = part}].insert(
+              host_of_rank[static_cast<std::size_t>(holder)]);
+  }
+  return std::ranges::all_of(hosts, [](const auto& entry) { return entry.second.size() > 1; });
+}
+
 }  // namespace troupe::actors

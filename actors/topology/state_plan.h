@@ -96,4 +96,8 @@ std::optional<StatePlan> plan_state(const RunSpec& spec, const Configuration& ke
                                     const std::map<std::uint64_t, StateInventory>& inventory,
                                     std::int64_t committed);
 
+/// Whether memory has all state of a shape whose ranks are on these hosts, whichever one is lost.
+bool survives_loss_of_host(const RunSpec& spec, const ClusterShape& shape,
+                           std::span<const int> host_of_rank);
+
 }  // namespace troupe::actors

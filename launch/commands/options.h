@@ -19,6 +19,7 @@ struct PlanOptions {
   bool all = false;      ///< also print keys that have their default
   std::string svg;       ///< file for a drawing of the schedule; empty: none
   double bandwidth = 0;  ///< GB/s between shards; 0: not known
+  std::string hosts;     ///< hosts in place of the manifest's, as "a:2,b:2"; empty: those
 };
 
 struct LaunchOptions {

@@ -26,6 +26,7 @@ void add_plan(CLI::App& app, PlanOptions& o) {
       command(app, "plan", "Check a manifest and show what a launch would do; starts nothing",
               "  troupe plan run.toml\n"
               "  troupe plan run.toml --set mesh.pp=4 --svg schedule.svg\n"
+              "  troupe plan run.toml --hosts 'n[01-16]:8'\n"
               "  troupe plan run.toml --json");
   required(sub, "manifest", o.manifest, "FILE", "The run's manifest, a TOML file");
   add_overrides(sub, o.overrides);
@@ -38,6 +39,10 @@ void add_plan(CLI::App& app, PlanOptions& o) {
                   "replicas take")
       ->check(number_between(1e-3, 1e6))
       ->type_name("GB/S");
+  sub->add_option("--hosts", o.hosts,
+                  "Hosts with their slots, as a:2,b:2, in place of cluster.hosts; they need not be "
+                  "up")
+      ->type_name("HOST:SLOTS,...");
 }
 
 void add_launch(CLI::App& app, LaunchOptions& o) {

@@ -105,6 +105,7 @@ BOOST_AUTO_TEST_CASE(plans_are_as_the_schema_says) {
       {},
       {"--set", "mesh.dp=2", "--set", "mesh.tp=2", "--bandwidth", "10", "--set",
        "data_parallel.sharding=optim_grads_params", "--set", "schedule.costs=F=1,I=1,W=1"},
+      {"--set", "mesh.pp=4", "--hosts", "a:2,b:2"},
       {"--set", "recompute.mode=full", "--set", "model.kind=gpt2", "--set",
        "model.num_key_value_heads=4", "--set",
        "optimizer.group=[{match = \"*.c_attn.*\", weight_decay = 0.0}, {match = \"*wte*\", frozen "

@@ -12,6 +12,7 @@
 #include "launch/host/console.h"
 #include "launch/host/progress_line.h"
 #include "launch/manifest/inputs/differences.h"
+#include "launch/manifest/inputs/host_placement.h"
 #include "launch/manifest/inputs/inputs.h"
 #include "launch/manifest/inputs/warnings.h"
 #include "launch/manifest/resolve/run_spec.h"
@@ -107,6 +108,32 @@ json schedule_json(const actors::RunSpec& spec, const Placement& placement) {
   return out;
 }
 
+/// Adds how the run lies on its hosts, if it names some.
+void add_hosts(json& out, const HostPlacement& placement) {
+  if (placement.hosts.empty()) return;
+  for (const auto& [host, ranks, memory, sent, received] : placement.hosts)
+    out["hosts"].push_back({{"host", host.name},
+                            {"slots", host.slots},
+                            {"ranks", ranks},
+                            {"memory_bytes", memory},
+                            {"sent_bytes", sent},
+                            {"received_bytes", received}});
+  out["copies"] = out["stage_links"] = out["host_links"] = json::array();
+  for (const auto& [rank, copy_on] : placement.copies)
+    out["copies"].push_back({{"rank", rank}, {"copy_on", copy_on}});
+  for (const auto& [replica, from, to, over_network] : placement.stage_links)
+    out["stage_links"].push_back({{"replica", replica},
+                                  {"from", from},
+                                  {"to", to},
+                                  {"link", over_network ? "network" : "host"}});
+  const auto name = [&](int host) {
+    return placement.hosts[static_cast<std::size_t>(host)].host.name;
+  };
+  for (const auto& [from, to, bytes] : placement.links)
+    out["host_links"].push_back({{"from", name(from)}, {"to", name(to)}, {"bytes", bytes}});
+  out["host_loss"] = placement.survives ? "memory" : "checkpoint";
+}
+
 /// The schedule drawn as text; empty if it does not fit a screen.
 std::string grid_of(const Placement& placement) {
   constexpr std::size_t kMostColumns = 100;
@@ -131,7 +158,10 @@ stages::Progress progress_of(const actors::RunSpec& spec, const PlanOptions& opt
 
 int run(const PlanOptions& options) {
   Machine machine = this_machine();
-  const Manifest manifest = load_manifest(options.manifest, options.overrides, machine);
+  Manifest manifest = load_manifest(options.manifest, options.overrides, machine);
+  if (!options.hosts.empty())
+    manifest.override_with(manifest.key_of(manifest->hosts), std::vector{options.hosts},
+                           "--hosts " + options.hosts);
   check_hosts(monitor_addresses(manifest));
   look_for_gpus(manifest, machine);
   const auto goes_on_from =
@@ -146,16 +176,17 @@ int run(const PlanOptions& options) {
   if (!options.svg.empty())
     ResultFile(options.svg).write(schedules::to_svg(placement.plan, placement.simulation));
   if (options.json) {
-    const json out{{"manifest", manifest_json(manifest)},
-                   {"parameters", placement.parameters},
-                   {"trained_parameters", placement.trained},
-                   {"groups", groups_json(placement)},
-                   {"recompute_saved_bytes", placement.saved_bytes},
-                   {"sharding", placement.sharding},
-                   {"collectives", collectives_json(placement)},
-                   {"gathers", gathers_json(placement)},
-                   {"ranks", ranks_json(placement, options.bandwidth)},
-                   {"schedule", schedule_json(spec, placement)}};
+    json out{{"manifest", manifest_json(manifest)},
+             {"parameters", placement.parameters},
+             {"trained_parameters", placement.trained},
+             {"groups", groups_json(placement)},
+             {"recompute_saved_bytes", placement.saved_bytes},
+             {"sharding", placement.sharding},
+             {"collectives", collectives_json(placement)},
+             {"gathers", gathers_json(placement)},
+             {"ranks", ranks_json(placement, options.bandwidth)},
+             {"schedule", schedule_json(spec, placement)}};
+    add_hosts(out, place_on_hosts(spec, placement));
     print(out.dump(2) + "\n");
   } else {
     print(summary(spec, placement, *manifest->cluster.pin, options.bandwidth) + gpu_line(machine) +

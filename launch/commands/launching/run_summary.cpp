@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "launch/host/quantities.h"
+#include "launch/manifest/inputs/host_placement.h"
 #include "schedules/plan/counted.h"
 
 namespace troupe::launch {
@@ -175,6 +176,30 @@ std::string group_lines(const Placement& placement) {
   return out;
 }
 
+/// The hosts of the run, what each has and exchanges with others, and what the loss of one costs;
+/// empty for a run on this machine alone.
+std::string host_lines(const actors::RunSpec& spec, const Placement& placement) {
+  const HostPlacement on = place_on_hosts(spec, placement);
+  if (on.hosts.empty()) return "";
+  const auto bytes = [](double count) { return bytes_text(static_cast<std::int64_t>(count)); };
+  const auto over_network = std::ranges::count_if(on.stage_links, &StageLink::over_network);
+  std::string out = fmt::format(
+      "hosts     {}; of {} between stages {} over the network; what each sends and receives in a "
+      "step:\n",
+      std::ssize(on.hosts), counted(std::ssize(on.stage_links), "link"),
+      over_network == 1 ? "1 is" : fmt::format("{} are", over_network));
+  out += fmt::format("{:>16}{:>7}{:>12}{:>12}{:>12}  {}\n", "host", "slots", "memory", "sends",
+                     "receives", "ranks");
+  for (const auto& [host, ranks, memory, sent, received] : on.hosts)
+    out += fmt::format("{:>16}{:>7}{:>12}{:>12}{:>12}  {}\n", host.name, host.slots,
+                       bytes_text(memory), bytes(sent), bytes(received),
+                       ranks.empty() ? "none" : ranges_text(ranks));
+  return out + (on.survives ? "          the loss of a host costs a step at most: memory of others "
+                              "has its state\n"
+                            : "          the loss of a host may cost the steps since the last "
+                              "checkpoint: no other has all of its state\n");
+}
+
 }  // namespace
 
 std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned,
@@ -213,6 +238,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
   out += shards_line(placement, bandwidth);
   out += replicas_line(placement, bandwidth);
   out += collectives_line(placement);
+  out += host_lines(spec, placement);
   out += place_rows(placement);
   return out + memory_lines(placement) + sharding_line(placement) + twins_line(spec, placement);
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/topology/assembly.h"
+#include "actors/topology/hosts.h"
 #include "actors/topology/memory_plan.h"
 #include "actors/topology/state_parts.h"
 #include "actors/topology/state_plan.h"
@@ -51,12 +52,12 @@ std::vector<ParameterCount> parameters_by_rank(const actors::RunSpec& spec,
 class MemoryCounts {
  public:
   MemoryCounts(const actors::ClusterShape& shape, const actors::Assembly& assembly,
-               const stages::Progress& progress, std::uint64_t total)
-      : shape_(shape), assembly_(assembly), sum_(progress, total) {
+               actors::CopyRing ring, const stages::Progress& progress, std::uint64_t total)
+      : shape_(shape), assembly_(assembly), ring_(std::move(ring)), sum_(progress, total) {
     sum_.add(0);
   }
   std::vector<actors::RankMemory> of(const actors::RunSpec& spec) {
-    auto memory = actors::memory_of(spec, shape_, assembly_);
+    auto memory = actors::memory_of(spec, shape_, assembly_, ring_);
     sum_.add(1);
     return memory;
   }
@@ -64,6 +65,7 @@ class MemoryCounts {
  private:
   const actors::ClusterShape& shape_;
   const actors::Assembly& assembly_;
+  const actors::CopyRing ring_;
   stages::ProgressSum sum_;
 };
 
@@ -160,6 +162,7 @@ std::int64_t Placement::device_bytes() const {
 
 Placement place(const actors::RunSpec& spec, const stages::Progress& progress) {
   const actors::ClusterShape shape = actors::first_shape(spec);
+  const std::vector<int> host_of_rank = actors::place_ranks(spec);
   const actors::Assembly assembly = actors::assemble(spec, shape);
   const auto simulation = schedules::simulate(assembly.plan, actors::unit_costs(spec));
   TROUPE_ASSERT(simulation.has_value());  // the plan was generated or validated
@@ -175,12 +178,14 @@ Placement place(const actors::RunSpec& spec, const stages::Progress& progress) {
   const auto parameters = parameters_by_rank(spec, shape.layout);
   const bool recomputes = spec.recompute.mode != stages::Recompute::Mode::none;
   const int divisions = spec.mesh.dp == 1 ? 1 : 4;
-  MemoryCounts counts(shape, assembly, progress,
+  MemoryCounts counts(shape, assembly, actors::copy_ring(shape, host_of_rank), progress,
                       static_cast<std::uint64_t>(divisions + (recomputes ? 1 : 0)));
   const auto memory = counts.of(spec);
   if (recomputes) placement.saved_bytes = bytes_saved(spec, counts, memory);
   placement.sharding = bytes_by_sharding(spec, counts, memory);
   placement.traffic = traffic_of(spec, shape, assembly);
+  placement.division = actors::state_sharding_of(spec, shape, 0).count;
+  if (!spec.cluster.hosts.empty()) placement.host_of_rank = host_of_rank;
   placement.spares = spec.recovery.spares;
   const actors::RankMemory spare = actors::memory_of_spare(memory);
   placement.spare_bytes = spare.total();

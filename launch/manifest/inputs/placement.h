@@ -47,6 +47,8 @@ struct Placement {
   std::int64_t trained = 0;             ///< of them, not frozen
   std::vector<GroupCount> groups = {};  ///< of optimizer.group
   std::vector<RankPlacement> ranks;
+  /// The host of each rank, a number in RunSpec::Cluster::hosts; empty if it names none.
+  std::vector<int> host_of_rank = {};
   int spares = 0;
   std::int64_t spare_bytes = 0;         ///< bytes that each spare takes
   std::int64_t spare_device_bytes = 0;  ///< of them, of a GPU's memory
@@ -56,6 +58,7 @@ struct Placement {
   /// By the word of data_parallel.sharding, of those that this mesh can have: the bytes that the
   /// fullest rank would allocate.
   std::map<std::string, std::int64_t> sharding = {};
+  int division = 1;  ///< replicas among which the state of a stage is divided
   /// By stage, of its first rank; empty for one replica.
   std::vector<actors::ReplicaTraffic> traffic = {};
   schedules::Simulation simulation;  ///< simulated with actors::unit_costs()
@@ -67,7 +70,8 @@ struct Placement {
   std::int64_t host_bytes() const { return total_bytes() - device_bytes(); }
 };
 
-/// Computes the placement of a spec that has been checked. For many layers on thousands of ranks
+/// Computes the placement of a spec that has been checked. Throws Error{unavailable} if the hosts
+/// have no room for its ranks. For many layers on thousands of ranks
 /// that takes a while; `progress` is told of the times that memory of all ranks was counted.
 Placement place(const actors::RunSpec& spec, const stages::Progress& progress = {});
 

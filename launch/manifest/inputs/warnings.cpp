@@ -23,10 +23,27 @@ std::int64_t memory_of_gpu(const Machine& machine) {
   return static_cast<std::int64_t>(machine.gpus->devices.front().memory_bytes);
 }
 
+/// The first host that has less memory than its ranks need, as a phrase; empty if none is known to.
+std::string shortage_of_host(const actors::RunSpec& spec, const Placement& placement) {
+  std::vector<std::int64_t> bytes(spec.cluster.hosts.size()), ranks(bytes);
+  for (std::size_t rank = 0; rank < placement.ranks.size(); ++rank) {
+    const auto host = static_cast<std::size_t>(placement.host_of_rank[rank]);
+    bytes[host] += placement.ranks[rank].memory.host_total();
+    ++ranks[host];
+  }
+  for (std::size_t i = 0; i < bytes.size(); ++i)
+    if (const actors::Host& host = spec.cluster.hosts[i];
+        host.memory_bytes > 0 && bytes[i] > host.memory_bytes)
+      return fmt::format("{} would take {} in all, but {} has {}", counted(ranks[i], "rank"),
+                         bytes_text(bytes[i]), host.name, bytes_text(host.memory_bytes));
+  return "";
+}
+
 /// What the ranks need and what the machine has, as a phrase for messages; empty if memory is
 /// enough.
 std::string shortage(const actors::RunSpec& spec, const Placement& placement,
                      const Machine& machine) {
+  if (!placement.host_of_rank.empty()) return shortage_of_host(spec, placement);
   std::string who = counted(spec.num_ranks(), "rank");
   if (placement.spares > 0) who += " and " + counted(placement.spares, "spare");
   const std::int64_t gpu_bytes = memory_of_gpu(machine);
@@ -95,6 +112,7 @@ std::string memory_warning(const actors::RunSpec& spec, const Placement& placeme
 }
 
 std::string cores_warning(const actors::RunSpec& spec, const Machine& machine) {
+  if (!spec.cluster.hosts.empty()) return "";  // cores of other machines are known when they join
   const std::int64_t threads = std::int64_t{spec.num_ranks()} * spec.cluster.device.threads;
   if (threads <= machine.free_cores) return "";
   return fmt::format("{} of {} compute on {}{}: cores are shared, and ranks wait for each other",

@@ -43,7 +43,7 @@ std::set<std::string> options_in(const std::string& text) {
 BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
   using Names = std::set<std::string>;
   const std::map<std::string, Names> frozen{
-      {"plan", {"-h", "--help", "--set", "--all", "--json", "--svg", "--bandwidth"}},
+      {"plan", {"-h", "--help", "--set", "--all", "--json", "--svg", "--bandwidth", "--hosts"}},
       {"launch", {"-h", "--help", "--set", "--resume", "--from", "--data"}},
       {"status", {"-h", "--help", "--json", "--diagnose"}},
       {"attach", {"-h", "--help", "--json", "--events"}},

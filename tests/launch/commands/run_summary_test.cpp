@@ -19,6 +19,20 @@ BOOST_AUTO_TEST_CASE(the_first_screen_says_what_lies_where) {
     BOOST_TEST(text.find(word) != std::string::npos, "no '" << word << "' in\n" << text);
 }
 
+BOOST_AUTO_TEST_CASE(the_first_screen_says_what_is_on_which_host) {
+  const auto screen = [](const std::vector<std::string>& overrides) {
+    const auto spec = launch::to_run_spec(checked(kSmallManifest, overrides));
+    return launch::summary(spec, launch::place(spec), true);
+  };
+  BOOST_TEST(screen({"mesh.pp=2"}).find("hosts ") == std::string::npos);
+  const std::string two = screen({"mesh.pp=4", "cluster.hosts=a:2,b:2"});
+  for (const char* word : {"hosts     2; of 3 links between stages 1 is over the network",
+                           "  0-1\n", "  2-3\n", "the loss of a host costs a step at most"})
+    BOOST_TEST(two.find(word) != std::string::npos, "no '" << word << "' in\n" << two);
+  const std::string one = screen({"mesh.pp=2", "cluster.hosts=a:2", "recovery.spare_hosts=0"});
+  BOOST_TEST(one.find("may cost the steps since the last checkpoint") != std::string::npos, one);
+}
+
 BOOST_AUTO_TEST_CASE(the_first_screen_says_what_each_sharding_takes) {
   const auto screen = [](const std::vector<std::string>& overrides) {
     const auto spec = launch::to_run_spec(checked(kSmallManifest, overrides));
