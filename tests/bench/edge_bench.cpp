@@ -3,7 +3,9 @@
 //   edge_bench bandwidth BYTES SECONDS   payload bytes per second at the receiver
 //   edge_bench latency sleep|spin N      one way of 4 KiB, median over N round trips
 //
-// Prints one JSON line. Links troupe_transport alone; it starts its peer itself.
+// Prints one JSON line. Links troupe_transport alone; it starts its peer itself. With a number of a
+// socket to the peer in EDGE_BENCH_SOCKET, and 0 (sends) or 1 (receives, and prints) in
+// EDGE_BENCH_RANK, it is one of two processes that others have started.
 
 #include <fmt/core.h>
 #include <sys/prctl.h>
@@ -192,6 +194,7 @@ int run_pair(char** argv, const std::vector<std::string>& arguments) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     ::close(ends[1]);
     ::setenv("EDGE_BENCH_SOCKET", std::to_string(ends[0]).c_str(), 1);
+    ::setenv("EDGE_BENCH_RANK", std::to_string(kSender).c_str(), 1);
     ::execv("/proc/self/exe", argv);
     ::_exit(127);
   }
@@ -217,9 +220,10 @@ int main(int argc, char** argv) {
   }
   try {
     const char* socket = std::getenv("EDGE_BENCH_SOCKET");
-    if (!socket) return run_pair(argv, arguments);
+    const char* rank = std::getenv("EDGE_BENCH_RANK");
+    if (!socket || !rank) return run_pair(argv, arguments);
     Side side(std::atoi(socket));
-    measure(side, kSender, arguments);
+    measure(side, std::atoi(rank), arguments);
     return 0;
   } catch (const std::exception& error) {
     fmt::print(stderr, "edge_bench: {}\n", error.what());

@@ -14,21 +14,25 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def perftest(*options):
+class OneHost:
+    """Where the two ends of what is measured run: the words before a command there, and where the first is found."""
+    first, second, address, environment = (), (), "127.0.0.1", TRANSPORTS
+
+
+def perftest(*options, where=OneHost):
     """Runs ucx_perftest between two processes. Returns the columns of its final line: us per message (median,
     average, overall), MiB/s (average, overall), messages/s (average, overall)."""
-    environment = {**os.environ, **TRANSPORTS}
     port = str(free_port())
-    with running("ucx_perftest", "-p", port, *options, env=TRANSPORTS, stdout=subprocess.DEVNULL,
+    with running(*where.first, "ucx_perftest", "-p", port, *options, env=where.environment, stdout=subprocess.DEVNULL,
                  stderr=subprocess.DEVNULL):
-        return perftest_client(port, options, environment)
+        return perftest_client([*where.second, "ucx_perftest", where.address, "-p", port, "-f", *options],
+                               {**os.environ, **where.environment})
 
 
-def perftest_client(port, options, environment):
+def perftest_client(command, environment):
     deadline = time.monotonic() + 10
     while True:
-        client = subprocess.run(["ucx_perftest", "127.0.0.1", "-p", port, "-f", *options], env=environment,
-                                capture_output=True, text=True, timeout=60)
+        client = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
         numbers = re.findall(r"^ +\d+ +((?:[\d.]+ +){6}[\d.]+)\s*$", client.stdout, re.MULTILINE)
         if numbers:
             return [float(x) for x in numbers[-1].split()]
@@ -37,14 +41,22 @@ def perftest_client(port, options, environment):
         time.sleep(0.1)
 
 
+def size_of(bench):
+    """Bytes of a message, which a benchmark's name ends with."""
+    return int(bench.name.rsplit("_", 1)[1].removesuffix("MiB")) << 20
+
+
+def bandwidth_options(size):
+    """What ucx_perftest measures beside an edge."""
+    return "-t", "ucp_am_bw", "-s", str(size), "-n", str((2 << 30) // size)
+
+
 def bandwidth(bench):
     """Payload bytes per second that one stage receives from another, against ucp_am_bw."""
-    size = int(bench.name.rsplit("_", 1)[1].removesuffix("MiB")) << 20
-    messages = str((2 << 30) // size)
-    seconds = "0.2" if bench.smoke else "1"
+    size, seconds = size_of(bench), "0.2" if bench.smoke else "1"
     for _ in range(bench.repeats(11)):
         ours = json_of(bench.program("edge_bench"), "bandwidth", size, seconds, env=TRANSPORTS)["bytes_per_s"]
-        peer = perftest("-t", "ucp_am_bw", "-s", str(size), "-n", messages)[4] * 2**20
+        peer = perftest(*bandwidth_options(size))[4] * 2**20
         bench.record("ours, GB/s", ours / 1e9)
         bench.record("ucx_perftest, GB/s", peer / 1e9)
     ours, peer = bench.median("ours, GB/s"), bench.median("ucx_perftest, GB/s")
