@@ -26,7 +26,7 @@ SecureLinks::~SecureLinks() {
 }
 
 int SecureLinks::publish(const caf::actor& actor, const std::string& address, int port) {
-  TlsLink link{.socket = listen_on(address, port), .session = nullptr};
+  Link link{.socket = listen_on(address, port), .session = nullptr};
   const int bound = port_of(link.socket);
   caf::scoped_actor self{system_};
   std::string error;

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <limits>
@@ -27,19 +28,19 @@ struct FreedAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreedAddresses>;
 
-[[noreturn]] void unavailable(const std::string& host, int port, const char* why) {
+[[noreturn]] void unavailable(const std::string& host, int port, const std::string& why) {
   throw Error(ErrorKind::unavailable, fmt::format("{}: {}", address_text(host, port), why));
 }
 
-Addresses find(const std::string& host, int port, int flags) {
+/// The addresses that a name has; none if `fault` says why.
+Addresses find(const std::string& host, int port, int flags, std::string& fault) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const int code = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (code != 0)
-    unavailable(host, port, code == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(code));
-  return Addresses(found);
+  if (code != 0) fault = code == EAI_SYSTEM ? std::strerror(errno) : gai_strerror(code);
+  return Addresses(code == 0 ? found : nullptr);
 }
 
 Socket open_for(const addrinfo& where) {
@@ -72,13 +73,21 @@ int Socket::release() {
   return std::exchange(fd_, -1);
 }
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
 std::string address_text(const std::string& host, int port) {
   const bool is_v6 = host.find(':') != host.npos;
   return is_v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
 Socket listen_on(const std::string& address, int port) {
-  const Addresses where = find(address, port, AI_NUMERICHOST);
+  std::string fault;
+  const Addresses where = find(address, port, AI_NUMERICHOST, fault);
+  if (!where) unavailable(address, port, fault);
   Socket socket = open_for(*where);
   // A port counts as free although its last connections are in TIME_WAIT.
   const int on = 1;
@@ -99,18 +108,25 @@ int port_of(const Socket& socket) {
                    : reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-Socket connect_to(const std::string& host, int port, Clock::time_point deadline) {
-  const Addresses all = find(host, port, 0);
-  int code = 0;
+Connected try_connect(const std::string& host, int port, Clock::time_point deadline) {
+  Connected made;
+  const Addresses all = find(host, port, 0, made.fault);
   for (const addrinfo* one = all.get(); one; one = one->ai_next) {
-    Socket socket = open_for(*one);
-    code = connect_by(socket, *one, deadline);
+    made.socket = open_for(*one);
+    const int code = connect_by(made.socket, *one, deadline);
+    made.fault = code == 0 ? "" : std::strerror(code);
     if (code != 0) continue;
     const int on = 1;
-    setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    return socket;
+    setsockopt(made.socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    break;
   }
-  unavailable(host, port, std::strerror(code));
+  return made;
+}
+
+Socket connect_to(const std::string& host, int port, Clock::time_point deadline) {
+  Connected made = try_connect(host, port, deadline);
+  if (!made.fault.empty()) unavailable(host, port, made.fault);
+  return std::move(made.socket);
 }
 
 bool wait_for(int fd, short events, Clock::time_point deadline) {

@@ -3,7 +3,8 @@
 #include <chrono>
 #include <string>
 
-// TCP sockets of IPv4 and IPv6. All are non-blocking, and closed in a process that is started.
+// Names of hosts, and TCP sockets of IPv4 and IPv6. Sockets are non-blocking, and closed in a
+// process that is started.
 
 namespace troupe::actors {
 
@@ -22,14 +23,23 @@ class Socket {
   int fd_ = -1;
 };
 
+std::string host_name();
 /// "10.0.0.1:80", "[fe80::1]:80".
 std::string address_text(const std::string& host, int port);
 /// Listens on a numeric address of this machine; port 0: any that is free. Throws
 /// Error{unavailable} naming it.
 Socket listen_on(const std::string& address, int port);
 int port_of(const Socket& socket);
-/// Connects to a name or a numeric address; of several that a name has, to the first that answers.
-/// Throws Error{unavailable} naming it if none does by the deadline.
+/// A socket, or why there is none.
+struct Connected {
+  Socket socket;
+  std::string fault;
+};
+/// Connects to a name or a numeric address; of several that a name has, to the first that answers
+/// by the deadline.
+Connected try_connect(const std::string& host, int port,
+                      std::chrono::steady_clock::time_point deadline);
+/// Throws Error{unavailable} naming the address and the fault.
 Socket connect_to(const std::string& host, int port,
                   std::chrono::steady_clock::time_point deadline);
 /// Waits for events of poll(). Returns false at the deadline.

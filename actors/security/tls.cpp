@@ -3,8 +3,10 @@
 #include <openssl/err.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <time.h>
 
+#include <cerrno>
 #include <utility>
 
 #include "tensor/errors/error.h"
@@ -150,9 +152,24 @@ bool TlsSession::goes_on(int result) {
   return false;
 }
 
-TlsLink connect_tls(const std::shared_ptr<TlsContext>& context, const std::string& host, int port,
-                    std::chrono::steady_clock::time_point deadline) {
-  TlsLink link{.socket = connect_to(host, port, deadline), .session = nullptr};
+std::optional<std::size_t> Link::read(void* to, std::size_t size) {
+  if (session) return session->read(to, size);
+  const ssize_t got = recv(socket.fd(), to, size, 0);
+  if (got > 0) return static_cast<std::size_t>(got);
+  return got < 0 && (errno == EAGAIN || errno == EINTR) ? std::optional<std::size_t>(0)
+                                                        : std::nullopt;
+}
+
+std::optional<std::size_t> Link::write(const void* from, std::size_t size) {
+  if (session) return session->write(from, size);
+  const ssize_t put = send(socket.fd(), from, size, MSG_NOSIGNAL);
+  if (put >= 0) return static_cast<std::size_t>(put);
+  return errno == EAGAIN || errno == EINTR ? std::optional<std::size_t>(0) : std::nullopt;
+}
+
+Link connect_tls(const std::shared_ptr<TlsContext>& context, const std::string& host, int port,
+                 std::chrono::steady_clock::time_point deadline) {
+  Link link{.socket = connect_to(host, port, deadline), .session = nullptr};
   const int fd = link.socket.fd();
   link.session = std::make_unique<TlsSession>(context, fd, TlsSession::Side::client);
   const auto fail = [&](const std::string& why) {

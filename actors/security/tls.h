@@ -72,14 +72,18 @@ class TlsSession {
   std::string fault_;
 };
 
-/// A connection whose handshake is done on this side.
-struct TlsLink {
+/// A connection; a plain one has no session.
+struct Link {
   Socket socket;  // outlives the session
-  std::unique_ptr<TlsSession> session;
+  std::unique_ptr<TlsSession> session = nullptr;
+
+  // These are as those of TlsSession.
+  std::optional<std::size_t> read(void* to, std::size_t size);
+  std::optional<std::size_t> write(const void* from, std::size_t size);
 };
-/// Throws Error{unavailable} naming the address, if it does not answer by the deadline or its
-/// certificate is not what it should be.
-TlsLink connect_tls(const std::shared_ptr<TlsContext>& context, const std::string& host, int port,
-                    std::chrono::steady_clock::time_point deadline);
+/// A connection whose handshake is done on this side. Throws Error{unavailable} naming the address,
+/// if it does not answer by the deadline or its certificate is not what it should be.
+Link connect_tls(const std::shared_ptr<TlsContext>& context, const std::string& host, int port,
+                 std::chrono::steady_clock::time_point deadline);
 
 }  // namespace troupe::actors

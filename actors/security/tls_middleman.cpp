@@ -68,7 +68,7 @@ class TlsPolicy {
 /// CAF's scribe_impl, whose stream is one over TLS.
 class TlsScribe : public caf::io::scribe {
  public:
-  TlsScribe(default_multiplexer& multiplexer, TlsLink link, const std::shared_ptr<TlsLinks>& links)
+  TlsScribe(default_multiplexer& multiplexer, Link link, const std::shared_ptr<TlsLinks>& links)
       : scribe(caf::io::network::conn_hdl_from_socket(link.socket.fd())),
         stream_(multiplexer, link.socket.fd(), std::move(link.session), links, link.socket.fd()) {
     link.socket.release();  // the stream's now
@@ -111,7 +111,7 @@ class TlsDoorman : public caf::io::network::doorman_impl {
         links_(std::move(links)) {}
 
   bool new_connection() override {
-    TlsLink link{.socket = Socket(acceptor_.accepted_socket()), .session = nullptr};
+    Link link{.socket = Socket(acceptor_.accepted_socket()), .session = nullptr};
     if (detached()) return false;
     const int fd = link.socket.fd();
     caf::io::network::nonblocking(fd, true);
@@ -142,13 +142,13 @@ class TlsMiddleman : public caf::io::middleman_actor_impl {
 
  protected:
   caf::expected<caf::io::scribe_ptr> connect(const std::string& name, std::uint16_t) override {
-    TlsLink link = links_->take(name);
+    Link link = links_->take(name);
     if (!link.session) return caf::sec::cannot_connect_to_node;
     return caf::io::scribe_ptr(
         caf::make_counted<TlsScribe>(multiplexer(), std::move(link), links_));
   }
   caf::expected<caf::io::doorman_ptr> open(std::uint16_t, const char* name, bool) override {
-    TlsLink link = links_->take(name);
+    Link link = links_->take(name);
     if (link.socket.fd() < 0) return caf::sec::cannot_open_port;
     return caf::io::doorman_ptr(
         caf::make_counted<TlsDoorman>(multiplexer(), std::move(link.socket), context_, links_));

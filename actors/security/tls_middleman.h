@@ -26,16 +26,16 @@ class TlsLinks {
   using Strangers = std::list<Stranger>;
 
   /// Leaves a socket for CAF's middleman, which asks for it by the name that this returns.
-  std::string leave(TlsLink link) {
+  std::string leave(Link link) {
     const std::lock_guard lock(mutex_);
     const std::string name = "link " + std::to_string(++left_);
     waiting_.emplace(name, std::move(link));
     return name;
   }
-  TlsLink take(const std::string& name) {
+  Link take(const std::string& name) {
     const std::lock_guard lock(mutex_);
     const auto found = waiting_.extract(name);
-    return found ? std::move(found.mapped()) : TlsLink{};
+    return found ? std::move(found.mapped()) : Link{};
   }
   void note(const std::string& fault) {
     const std::lock_guard lock(mutex_);
@@ -57,7 +57,7 @@ class TlsLinks {
  private:
   std::mutex mutex_;  // guards the members down to fault_
   std::uint64_t left_ = 0;
-  std::map<std::string, TlsLink> waiting_;
+  std::map<std::string, Link> waiting_;
   std::string fault_;
   Strangers strangers_, cut_;  // in the order in which they came; cut off, and not closed yet
 };

@@ -1,15 +1,11 @@
 #include "launch/control/control_client.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <array>
-#include <cerrno>
-#include <cstring>
+#include <memory>
+#include <utility>
 
 #include "launch/run/run_directory.h"
 #include "tensor/errors/error.h"
@@ -20,23 +16,28 @@ namespace {
 using std::chrono::milliseconds;
 
 [[noreturn]] void unreachable(const ControlAddress& address, const std::string& why) {
-  throw Error(ErrorKind::unavailable,
-              fmt::format("the launcher (pid {}, {}:{}) does not answer: {}", address.pid,
-                          address.host, address.port, why));
+  throw Error(
+      ErrorKind::unavailable,
+      fmt::format("the launcher (pid {}, {}:{}{}) does not answer: {}", address.pid, address.host,
+                  address.port, address.on.empty() ? "" : " on " + address.on, why));
 }
 
-int connect_to(const ControlAddress& address) {
-  sockaddr_in where{};
-  where.sin_family = AF_INET;
-  where.sin_port = htons(static_cast<std::uint16_t>(address.port));
-  if (inet_pton(AF_INET, address.host.c_str(), &where.sin_addr) != 1)
-    unreachable(address, "no such address");
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd >= 0 && connect(fd, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0)
-    return fd;
-  const int code = errno;
-  if (fd >= 0) close(fd);
-  unreachable(address, std::strerror(code));
+actors::Link connect_to(const ControlAddress& address) {
+  const auto deadline = std::chrono::steady_clock::now() + kReplyPatience;
+  const bool is_of_hosts = !address.credentials.empty();
+  if (!is_of_hosts || address.on == actors::host_name()) {
+    actors::Connected plain = actors::try_connect(address.host, address.port, deadline);
+    if (plain.fault.empty()) return {.socket = std::move(plain.socket)};
+    if (!is_of_hosts) unreachable(address, plain.fault);
+    // Another host may have the same name.
+  }
+  try {
+    const auto context = std::make_shared<actors::TlsContext>(
+        actors::parse_credentials(address.credentials), actors::Role::director);
+    return actors::connect_tls(context, address.address, address.secure_port, deadline);
+  } catch (const Error& error) {
+    unreachable(address, error.what());
+  }
 }
 
 }  // namespace
@@ -52,24 +53,24 @@ std::optional<ControlAddress> read_control(const std::filesystem::path& run) {
 
 ControlClient::ControlClient(const ControlAddress& address, const std::string& request,
                              const nlohmann::json& fields)
-    : address_(address), fd_(connect_to(address)) {
+    : address_(address), link_(connect_to(address)) {
   nlohmann::json frame = fields;
   frame["token"] = address.token;
   frame["request"] = request;
   if (send(frame)) return;
-  const int code = errno;
-  close(fd_);
-  unreachable(address_, std::strerror(code));
-}
-
-ControlClient::~ControlClient() {
-  close(fd_);
+  const bool has_said_why = link_.session && !link_.session->fault().empty();
+  unreachable(address_, has_said_why ? link_.session->fault() : "it closed the connection");
 }
 
 bool ControlClient::send(const nlohmann::json& json) {
   const std::string frame = to_frame(json);
-  // Frames of this size fit the socket's buffer in one call.
-  return ::send(fd_, frame.data(), frame.size(), MSG_NOSIGNAL) == std::ssize(frame);
+  const auto deadline = std::chrono::steady_clock::now() + kReplyPatience;
+  for (std::size_t sent = 0; sent < frame.size();) {
+    const auto put = link_.write(frame.data() + sent, frame.size() - sent);
+    if (!put || (*put == 0 && !actors::wait_for(fd(), POLLOUT, deadline))) return false;
+    sent += *put;
+  }
+  return true;
 }
 
 std::optional<nlohmann::json> ControlClient::receive(milliseconds timeout) {
@@ -78,18 +79,18 @@ std::optional<nlohmann::json> ControlClient::receive(milliseconds timeout) {
     if (auto frame = next_frame()) return frame;
     const auto left =
         std::chrono::duration_cast<milliseconds>(deadline - std::chrono::steady_clock::now());
-    pollfd ready{.fd = fd_, .events = POLLIN, .revents = 0};
+    pollfd ready{.fd = fd(), .events = POLLIN, .revents = 0};
     const int count = timeout.count() == 0 ? poll(&ready, 1, -1)
                       : left.count() < 0   ? 0
                                            : poll(&ready, 1, static_cast<int>(left.count()));
     if (count == 0) unreachable(address_, fmt::format("no reply in {} ms", timeout.count()));
-    if (count > 0 && !read_some(0)) return std::nullopt;
+    if (count > 0 && !read_some()) return std::nullopt;
   }
 }
 
 std::optional<nlohmann::json> ControlClient::try_receive(bool& closed) {
   if (auto frame = next_frame()) return frame;
-  closed = !read_some(MSG_DONTWAIT);
+  closed = !read_some();
   return next_frame();
 }
 
@@ -104,12 +105,11 @@ std::optional<nlohmann::json> ControlClient::next_frame() {
 
 /// Receives some bytes into the frame reader. Returns false if the other side has closed the
 /// connection.
-bool ControlClient::read_some(int flags) {
+bool ControlClient::read_some() {
   std::array<char, 65536> bytes;
-  const ssize_t got = recv(fd_, bytes.data(), bytes.size(), flags);
-  if (got < 0) return errno == EINTR || errno == EAGAIN;
-  in_.add({bytes.data(), static_cast<std::size_t>(got)});
-  return got > 0;
+  const auto got = link_.read(bytes.data(), bytes.size());
+  if (got) in_.add({bytes.data(), *got});
+  return got.has_value();
 }
 
 std::variant<std::unique_ptr<ControlClient>, Ending> ask_run(const std::filesystem::path& run,

@@ -8,6 +8,7 @@
 #include <string>
 #include <variant>
 
+#include "actors/security/tls.h"
 #include "launch/control/control_protocol.h"
 #include "launch/run/json_fields.h"
 #include "launch/run/outcome.h"
@@ -20,8 +21,15 @@ struct ControlAddress {
   int port = 0;
   std::string token;
   int pid = 0;
+  // How commands on other hosts reach it over TLS; empty if the run is of one machine.
+  std::string on = {};       ///< name of the host whose loopback `host` is
+  std::string address = {};  ///< numeric
+  int secure_port = 0;
+  std::string credentials = {};  ///< of a command (actors/security/credentials.h)
 };
-TROUPE_JSON_FIELDS(ControlAddress, x.host, x.port, x.token, x.pid)
+TROUPE_JSON_FIELDS(ControlAddress, x.host, x.port, x.token, x.pid, unless_empty(x.on),
+                   unless_empty(x.address), unless_empty(x.secure_port),
+                   unless_empty(x.credentials))
 /// The address in a run directory's control.json; none if the file does not exist or is incomplete.
 std::optional<ControlAddress> read_control(const std::filesystem::path& run);
 
@@ -36,7 +44,6 @@ class ControlClient {
   ControlClient(const ControlAddress& address, const std::string& request,
                 const nlohmann::json& fields = nlohmann::json::object());
   ControlClient(const ControlClient&) = delete;
-  ~ControlClient();
 
   /// A timeout that never comes.
   static constexpr std::chrono::milliseconds kForEver{0};
@@ -49,14 +56,14 @@ class ControlClient {
   /// Sends a small frame that belongs to the request, such as a grant of credit. Returns false if
   /// the other side has closed the connection.
   bool send(const nlohmann::json& frame);
-  int fd() const { return fd_; }
+  int fd() const { return link_.socket.fd(); }
 
  private:
   std::optional<nlohmann::json> next_frame();
-  bool read_some(int flags);
+  bool read_some();
 
   const ControlAddress address_;
-  int fd_ = -1;
+  actors::Link link_;
   FrameReader in_{kMaxReplyBytes};
 };
 

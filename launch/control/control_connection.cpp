@@ -1,12 +1,9 @@
 #include "launch/control/control_connection.h"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <utility>
 
 #include "launch/control/event_json.h"
@@ -66,28 +63,23 @@ std::string EventFeed::next_events(EventTexts& texts) {
   return events;
 }
 
-ControlConnection::~ControlConnection() {
-  close(fd_);
-}
-
 short ControlConnection::wanted_events() const {
+  if (link_.session && !link_.session->is_trusted()) return link_.session->awaited();
   if (out_.empty()) return POLLIN;
   return static_cast<short>(feed ? POLLIN | POLLOUT : POLLOUT);
 }
 
 bool ControlConnection::read() {
-  std::array<char, 4096> bytes;
-  const ssize_t got = recv(fd_, bytes.data(), bytes.size(), 0);
-  if (got < 0) return errno == EAGAIN || errno == EINTR;
-  in_.add({bytes.data(), static_cast<std::size_t>(got)});
-  return got > 0;
+  std::array<char, actors::TlsSession::kRecordBytes> bytes;
+  const auto got = link_.read(bytes.data(), bytes.size());
+  if (got) in_.add({bytes.data(), *got});
+  return got.has_value();
 }
 
 bool ControlConnection::write() {
-  const ssize_t put = send(fd_, out_.data(), out_.size(), MSG_NOSIGNAL);
-  if (put < 0) return errno == EAGAIN || errno == EINTR;
-  out_.erase(0, static_cast<std::size_t>(put));
-  return true;
+  const auto put = link_.write(out_.data(), out_.size());
+  if (put) out_.erase(0, *put);
+  return put.has_value();
 }
 
 bool ControlConnection::feed_events(EventTexts& texts) {

@@ -6,8 +6,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "actors/monitors/hub.h"
+#include "actors/security/tls.h"
 #include "launch/control/control_protocol.h"
 
 namespace troupe::launch {
@@ -60,12 +62,11 @@ class ControlConnection {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Takes ownership of a non-blocking socket.
-  ControlConnection(int fd, Clock::time_point until) : deadline(until), fd_(fd) {}
+  ControlConnection(actors::Link link, Clock::time_point until)
+      : deadline(until), link_(std::move(link)) {}
   ControlConnection(const ControlConnection&) = delete;
-  ~ControlConnection();
 
-  int fd() const { return fd_; }
+  int fd() const { return link_.socket.fd(); }
   /// The events to poll() for. While a reply waits to be sent, no request is read; an attached
   /// reader's grants are read at any time.
   short wanted_events() const;
@@ -91,7 +92,7 @@ class ControlConnection {
   Clock::time_point deadline;       ///< applies unless the peer waits for an answer or is attached
 
  private:
-  const int fd_;
+  actors::Link link_;
   FrameReader in_{kMaxRequestBytes};
   std::string out_;
 };

@@ -8,7 +8,8 @@
 
 namespace troupe::launch {
 
-// The control socket of a run: loopback TCP, at the host and port in control.json. Both sides send
+// The control socket of a run: loopback TCP, at the host and port in control.json, and for other
+// hosts of the run TLS, at the address and port there. Both sides send
 // frames: a length of four bytes, little-endian, then that many bytes of JSON. A connection carries
 // one request:
 //   {"token": "...", "request": "status"}  ->  the run's status

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "actors/messages/secret.h"
+#include "launch/control/control_client.h"
 #include "launch/control/event_json.h"
 #include "launch/control/request_fields.h"
 #include "launch/control/tap_request.h"
@@ -37,8 +38,9 @@ constexpr std::size_t kMaxName = 100;
               fmt::format("control socket: cannot {}: {}", what, std::strerror(errno)));
 }
 
-int bind_loopback(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+actors::Socket bind_loopback(int port) {
+  actors::Socket made(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int fd = made.fd();
   if (fd < 0) os_error("make a socket");
   // A port counts as free although its last connections are in TIME_WAIT.
   const int on = 1;
@@ -49,28 +51,19 @@ int bind_loopback(int port) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
       listen(fd, 16) == 0)
-    return fd;
+    return made;
   const int code = errno;
-  close(fd);
   throw Error(
       ErrorKind::manifest,
       fmt::format("cluster.port = {} cannot be used on 127.0.0.1: {}; 0 takes any free port", port,
                   std::strerror(code)));
 }
 
-int port_of(int fd) {
-  sockaddr_in address{};
-  socklen_t size = sizeof address;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    os_error("learn its port");
-  return ntohs(address.sin_port);
-}
-
 }  // namespace
 
 ControlServer::ControlServer(const Options& options)
-    : options_(options), token_(actors::random_token()), listen_fd_(bind_loopback(options.port)) {
-  port_ = port_of(listen_fd_);
+    : options_(options), token_(actors::random_token()), listening_(bind_loopback(options.port)) {
+  port_ = actors::port_of(listening_);
   wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (wake_fd_ < 0) os_error("make an event descriptor");
 }
@@ -84,8 +77,29 @@ ControlServer::~ControlServer() {
     wake();
     thread_.join();
   }
-  close(listen_fd_);
   close(wake_fd_);
+}
+
+void ControlServer::open_to_hosts(const std::string& address, int port,
+                                  const actors::Authority& authority) {
+  using actors::Role;
+  actors::Credentials command = authority.issue(Role::command, "command");
+  command.token = token_;  // that of the run's processes is none of its business
+  secure_ = {.address = address,
+             .socket = actors::listen_on(address, port),
+             .tls = std::make_shared<actors::TlsContext>(authority.issue(Role::director, "control"),
+                                                         Role::command),
+             .credentials = to_text(command)};
+}
+
+ControlAddress ControlServer::address() const {
+  ControlAddress address{.host = "127.0.0.1", .port = port_, .token = token_, .pid = getpid()};
+  if (!secure_) return address;
+  address.on = actors::host_name();
+  address.address = secure_->address;
+  address.secure_port = actors::port_of(secure_->socket);
+  address.credentials = secure_->credentials;
+  return address;
 }
 
 void ControlServer::serve(RunPort run) {
@@ -123,13 +137,14 @@ void ControlServer::loop() {
     poll(fds.data(), fds.size(), timeout_ms());
     std::uint64_t count = 0;
     [[maybe_unused]] const auto drained = read(wake_fd_, &count, sizeof count);
-    std::size_t index = 2;
+    std::size_t index = 3;
     std::erase_if(connections_, [&](ControlConnection& c) {
       const bool over = !serve_ready(c, fds[index++].revents) || is_over(c);
       if (over) part(c);
       return over;
     });
-    if (fds[1].revents != 0) accept_all();
+    if (fds[1].revents != 0) accept_all(listening_.fd(), nullptr);
+    if (fds[2].revents != 0) accept_all(secure_->socket.fd(), secure_->tls);
   }
   connections_.clear();
 }
@@ -146,8 +161,10 @@ int ControlServer::timeout_ms() const {
 }
 
 std::vector<pollfd> ControlServer::watched() const {
-  std::vector<pollfd> fds{{.fd = wake_fd_, .events = POLLIN, .revents = 0},
-                          {.fd = finishing_ ? -1 : listen_fd_, .events = POLLIN, .revents = 0}};
+  std::vector<pollfd> fds{
+      {.fd = wake_fd_, .events = POLLIN, .revents = 0},
+      {.fd = finishing_ ? -1 : listening_.fd(), .events = POLLIN, .revents = 0},
+      {.fd = finishing_ || !secure_ ? -1 : secure_->socket.fd(), .events = POLLIN, .revents = 0}};
   for (const ControlConnection& c : connections_)
     fds.push_back({.fd = c.fd(), .events = c.wanted_events(), .revents = 0});
   return fds;
@@ -170,12 +187,20 @@ void ControlServer::tell_outcome() {
   std::erase_if(connections_, [](const ControlConnection& c) { return c.all_said(); });
 }
 
-void ControlServer::accept_all() {
+void ControlServer::accept_all(int listen_fd, const std::shared_ptr<actors::TlsContext>& tls) {
+  using actors::TlsSession;
   while (true) {
-    const int fd = accept4(listen_fd_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    actors::Link link{.socket = actors::Socket(
+                          accept4(listen_fd, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK))};
+    const int fd = link.socket.fd();
     if (fd < 0) return;
     make_room();
-    connections_.emplace_back(fd, Clock::now() + options_.timeout);
+    try {
+      if (tls) link.session = std::make_unique<TlsSession>(tls, fd, TlsSession::Side::server);
+    } catch (const Error&) {
+      continue;  // no memory for it: the stranger is turned away
+    }
+    connections_.emplace_back(std::move(link), Clock::now() + options_.timeout);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <list>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -17,6 +18,8 @@
 struct pollfd;
 
 namespace troupe::launch {
+
+struct ControlAddress;
 
 /// The launcher's end of the control socket, on a thread of its own. Unauthenticated connections
 /// cost it little: they are few, each has a deadline, nothing is allocated beyond a small frame,
@@ -38,8 +41,16 @@ class ControlServer {
   /// Stops serving at once.
   ~ControlServer();
 
+  /// Serves commands of other hosts too, over TLS, on a numeric address of this machine; port 0:
+  /// any that is free. Before serve(). Throws Error{unavailable} naming the address.
+  void open_to_hosts(const std::string& address, int port, const actors::Authority& authority);
   int port() const { return port_; }
   const std::string& token() const { return token_; }
+  /// What a command has to know.
+  ControlAddress address() const;
+  /// How many connections from other hosts were refused, or given up, before they had shown a
+  /// command's certificate.
+  std::uint64_t refused() const { return secure_ ? secure_->tls->refused() : 0; }
   /// Answers requests by `run`, whose hub outlives the server's thread.
   void serve(RunPort run);
   /// Sends the outcome to the clients that asked for a stop or are attached, waits until they have
@@ -51,7 +62,7 @@ class ControlServer {
 
   void loop();
   int timeout_ms() const;
-  void accept_all();
+  void accept_all(int listen_fd, const std::shared_ptr<actors::TlsContext>& tls);
   void make_room();
   bool serve_ready(ControlConnection& connection, short events);
   bool hear(ControlConnection& connection);
@@ -71,7 +82,16 @@ class ControlServer {
 
   const Options options_;
   const std::string token_;
-  int listen_fd_ = -1;
+  /// What serves commands of other hosts.
+  struct Secure {
+    std::string address;
+    actors::Socket socket;
+    std::shared_ptr<actors::TlsContext> tls;
+    std::string credentials;  ///< what a command shows
+  };
+
+  const actors::Socket listening_;
+  std::optional<Secure> secure_;
   int wake_fd_ = -1;
   int port_ = 0;
 

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <optional>
 #include <utility>
@@ -145,12 +144,7 @@ void write_directory(const Start& start, const Machine& machine, const RunDirect
   nlohmann::json where = to_json(machine);
   where["version"] = TROUPE_VERSION;
   directory.write(kMachineFile, where.dump() + "\n");
-  directory.write_private(kControlFile, nlohmann::json(ControlAddress{.host = "127.0.0.1",
-                                                                      .port = control.port(),
-                                                                      .token = control.token(),
-                                                                      .pid = getpid()})
-                                                .dump() +
-                                            "\n");
+  directory.write_private(kControlFile, nlohmann::json(control.address()).dump() + "\n");
 }
 
 /// Shows what the steps of this launch do differently from the steps before it.

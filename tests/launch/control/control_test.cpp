@@ -1,10 +1,4 @@
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <array>
-#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <future>
 #include <random>
@@ -12,6 +6,7 @@
 #include "launch/control/control_client.h"
 #include "launch/control/control_server.h"
 #include "launch/control/event_json.h"
+#include "tests/launch/control/served_run.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/seed.h"
@@ -29,64 +24,6 @@ using launch::ControlAddress;
 using launch::ControlClient;
 using launch::ControlServer;
 using nlohmann::json;
-
-constexpr auto kLong = 60s;  // a client's timeout: never reached
-
-/// A server for a run that counts stop orders.
-class Served {
- public:
-  explicit Served(const ControlServer::Options& options = {}, std::string run = "run")
-      : server(options) {
-    server.serve({.status =
-                      [run] {
-                        return launch::to_json(actors::RunStatus{.state = "running", .step = 7},
-                                               run);
-                      },
-                  .stop = [this](const std::string&) { ++stops; },
-                  .hub = &hub});
-  }
-  ControlAddress address() const {
-    return {.host = "127.0.0.1", .port = server.port(), .token = server.token(), .pid = getpid()};
-  }
-  void check_alive() {
-    ControlClient client(address(), "status");
-    const auto reply = client.receive(kLong);
-    BOOST_REQUIRE(reply.has_value());
-    BOOST_TEST(reply->at("step") == 7);
-  }
-
-  std::atomic<int> stops = 0;
-  actors::Hub hub;
-  ControlServer server;
-};
-
-/// A connection over which the test sends arbitrary bytes.
-class RawConnection {
- public:
-  explicit RawConnection(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in where{};
-    where.sin_family = AF_INET;
-    where.sin_port = htons(static_cast<std::uint16_t>(port));
-    where.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    BOOST_REQUIRE(connect(fd_, reinterpret_cast<const sockaddr*>(&where), sizeof where) == 0);
-  }
-  ~RawConnection() { close(fd_); }
-  void write(const std::string& bytes) {
-    (void)send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  }
-  void hang_up() { shutdown(fd_, SHUT_WR); }
-  /// Reads everything that the server sends until it closes the connection.
-  std::string read() {
-    std::string received;
-    std::array<char, 4096> bytes;
-    for (ssize_t got; (got = recv(fd_, bytes.data(), bytes.size(), 0)) > 0;)
-      received.append(bytes.data(), static_cast<std::size_t>(got));
-    return received;
-  }
-
- private:
-  int fd_;
-};
 
 std::string frame_of(const std::string& body) {
   std::string frame;
