@@ -165,20 +165,26 @@ Credentials parse_credentials(const std::string& text) {
   return parse_credentials_of(text, "the text");
 }
 
-Credentials read_credentials(const std::string& path) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
-  if (fd < 0) throw Error(ErrorKind::data, path + ": " + std::strerror(errno));
+std::string read_private_file(const std::string& path) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorKind::data, path + ": " + why);
+  };
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+  if (fd < 0) refuse(std::strerror(errno));
   struct stat about {};
   std::string text(kMostBytes, '\0');
-  const bool known = fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
-  const ssize_t size = known ? read(fd, text.data(), text.size()) : -1;
+  const bool is_file = fstat(fd, &about) == 0 && S_ISREG(about.st_mode);
+  const ssize_t size = is_file ? read(fd, text.data(), text.size()) : -1;
   close(fd);
-  if (size < 0) no_credentials(path, "it is not a file that can be read");
+  if (size < 0) refuse("it is not a file that can be read");
   if ((about.st_mode & (S_IRWXG | S_IRWXO)) != 0)
-    no_credentials(path,
-                   "others may read it, who may know them by now; chmod 600 makes it private");
+    refuse("others may read it, and may know the secret in it by now; chmod 600 makes it private");
   text.resize(static_cast<std::size_t>(size));
-  return parse_credentials_of(text, path);
+  return text;
+}
+
+Credentials read_credentials(const std::string& path) {
+  return parse_credentials_of(read_private_file(path), path);
 }
 
 Authority::Authority() : Authority(random_secret()) {}

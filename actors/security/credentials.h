@@ -35,8 +35,10 @@ struct Credentials {
 std::string to_text(const Credentials& credentials);
 /// Throws Error{data} for a text that to_text did not make, or whose parts do not belong together.
 Credentials parse_credentials(const std::string& text);
-/// The credentials in a file. Throws Error{data} naming it, also if others than its owner may read
-/// it.
+/// The text of a file with a secret. Throws Error{data} naming it if it cannot be read, or if
+/// others than its owner may read it, too.
+std::string read_private_file(const std::string& path);
+/// The credentials in such a file. Throws Error{data} naming it.
 Credentials read_credentials(const std::string& path);
 
 /// Signs the certificates of a run. Its key is in the memory of this process alone, but follows

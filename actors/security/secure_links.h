@@ -29,8 +29,10 @@ class SecureLinks {
   /// Lets hosts reach the actor at a numeric address of this machine; port 0: any that is free.
   /// Returns the port. Throws Error{unavailable} naming the address.
   int publish(const caf::actor& actor, const std::string& address, int port);
-  /// The actor that is published there. Throws Error{unavailable}: who did not answer, or refused
-  /// whom, and why.
+  /// The actor that is published there. One that lost its director's link without a word comes back
+  /// with a new actor system: while the director still has the old link, CAF takes a second one of
+  /// the same system for its repetition, and sends into the old one. Throws Error{unavailable}: who
+  /// did not answer, or refused whom, and why.
   caf::actor connect(const std::string& host, int port, std::chrono::milliseconds patience);
   /// How many connections to published actors were refused, or given up, before they had shown a
   /// certificate.
