@@ -73,7 +73,7 @@ int Socket::release() {
   return std::exchange(fd_, -1);
 }
 
-std::string host_name() {
+std::string name_of_this_host() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();

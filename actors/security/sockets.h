@@ -23,7 +23,7 @@ class Socket {
   int fd_ = -1;
 };
 
-std::string host_name();
+std::string name_of_this_host();
 /// "10.0.0.1:80", "[fe80::1]:80".
 std::string address_text(const std::string& host, int port);
 /// Listens on a numeric address of this machine; port 0: any that is free. Throws

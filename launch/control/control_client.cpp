@@ -25,7 +25,7 @@ using std::chrono::milliseconds;
 actors::Link connect_to(const ControlAddress& address) {
   const auto deadline = std::chrono::steady_clock::now() + kReplyPatience;
   const bool is_of_hosts = !address.credentials.empty();
-  if (!is_of_hosts || address.on == actors::host_name()) {
+  if (!is_of_hosts || address.on == actors::name_of_this_host()) {
     actors::Connected plain = actors::try_connect(address.host, address.port, deadline);
     if (plain.fault.empty()) return {.socket = std::move(plain.socket)};
     if (!is_of_hosts) unreachable(address, plain.fault);
@@ -112,11 +112,28 @@ bool ControlClient::read_some() {
   return got.has_value();
 }
 
+namespace {
+
+/// Whether a launcher on another host may own the directory although its lock is not seen here: not
+/// every file system shows locks to other hosts.
+bool may_live_elsewhere(const std::filesystem::path& run) {
+  try {
+    const auto address = read_control(run);
+    return address && !address->on.empty() && address->on != actors::name_of_this_host() &&
+           !read_ending(run);
+  } catch (const Error&) {
+    return false;  // it is another user's
+  }
+}
+
+}  // namespace
+
 std::variant<std::unique_ptr<ControlClient>, Ending> ask_run(const std::filesystem::path& run,
                                                              const std::string& request,
                                                              const nlohmann::json& fields) {
   require_run(run);
-  if (const auto ending = ending_unless_live(run)) return *ending;
+  if (const auto ending = ending_unless_live(run); ending && !may_live_elsewhere(run))
+    return *ending;
   const auto address = read_control(run);
   if (address) try {
       return std::make_unique<ControlClient>(*address, request, fields);

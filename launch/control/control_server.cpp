@@ -95,7 +95,7 @@ void ControlServer::open_to_hosts(const std::string& address, int port,
 ControlAddress ControlServer::address() const {
   ControlAddress address{.host = "127.0.0.1", .port = port_, .token = token_, .pid = getpid()};
   if (!secure_) return address;
-  address.on = actors::host_name();
+  address.on = actors::name_of_this_host();
   address.address = secure_->address;
   address.secure_port = actors::port_of(secure_->socket);
   address.credentials = secure_->credentials;

@@ -1,9 +1,15 @@
 #include <boost/test/unit_test.hpp>
+#include <memory>
 #include <utility>
+#include <variant>
 
 #include "actors/security/credentials.h"
+#include "launch/control/control_client.h"
+#include "launch/manifest/toml/manifest.h"
+#include "launch/run/run_directory.h"
 #include "tests/launch/control/served_run.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/temp_dir.h"
 
 // The control socket as commands on other hosts reach it; a second address of this machine stands
 // for another host's way.
@@ -26,12 +32,12 @@ BOOST_AUTO_TEST_CASE(commands_of_other_hosts_are_served_over_tls) {
     Served served({}, std::string(50'000, 'x'), std::pair(address, &authority));
     served.check_alive();
     ControlAddress elsewhere = served.address();
-    BOOST_TEST(elsewhere.on == actors::host_name());
+    BOOST_TEST(elsewhere.on == actors::name_of_this_host());
     // The same file, read on another host: nothing is where the launcher's loopback is.
     elsewhere.on = "another host";
     elsewhere.port = 1;
     served.check_alive(elsewhere);
-    elsewhere.on = actors::host_name();  // of two hosts that have the same name
+    elsewhere.on = actors::name_of_this_host();  // of two hosts that have the same name
     served.check_alive(elsewhere);
     ControlClient stop(elsewhere, "stop");
     BOOST_TEST(stop.receive(kLong).value().at("accepted") == true);
@@ -76,6 +82,25 @@ BOOST_AUTO_TEST_CASE(only_commands_of_the_run_are_let_in_from_other_hosts) {
   BOOST_TEST(served.server.refused() == 4u);
   elsewhere.token = "wrong";
   BOOST_TEST(!ControlClient(elsewhere, "status").receive(kLong).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_launcher_on_another_host_is_asked_though_its_lock_is_not_seen) {
+  const TempDir run;
+  run.write(launch::kManifestFile, "");
+  run.write(launch::kLockFile, "");
+  const actors::Authority authority;
+  {
+    Served served({}, "run", std::pair("127.0.0.2", &authority));
+    ControlAddress elsewhere = served.address();
+    run.write(launch::kControlFile, nlohmann::json(elsewhere).dump());
+    BOOST_TEST(std::holds_alternative<launch::Ending>(launch::ask_run(run.path(), "status")));
+    elsewhere.on = "another host";
+    run.write(launch::kControlFile, nlohmann::json(elsewhere).dump());
+    const auto asked = launch::ask_run(run.path(), "status");
+    const auto& client = std::get<std::unique_ptr<ControlClient>>(asked);
+    BOOST_TEST(client->receive(kLong).value().at("step") == 7);
+  }
+  BOOST_TEST(std::holds_alternative<launch::Ending>(launch::ask_run(run.path(), "status")));
 }
 
 BOOST_AUTO_TEST_SUITE_END()
