@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
 
 namespace troupe::actors {
@@ -51,11 +50,11 @@ std::vector<HostTable::Entry> HostTable::available(bool draining) const {
   return those;
 }
 
-std::string HostTable::names() const {
-  return fmt::format("{}", fmt::join(entries_ | std::views::transform([](const Entry& entry) {
-                                       return entry.host.name;
-                                     }),
-                                     ", "));
+std::string HostTable::names(std::optional<HostState> state) const {
+  std::vector<std::string> names;
+  for (const Entry& entry : entries_)
+    if (!state || entry.state == *state) names.push_back(entry.host.name);
+  return fmt::format("{}", fmt::join(names, ", "));
 }
 
 }  // namespace troupe::actors

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,8 +44,8 @@ class HostTable {
   bool set(const std::string& name, HostState state);
   /// The hosts that may have ranks; with `draining`, also those that are to have none.
   std::vector<Entry> available(bool draining = false) const;
-  /// "h0, h1, h2".
-  std::string names() const;
+  /// "h0, h1, h2": all, or those in this state.
+  std::string names(std::optional<HostState> state = std::nullopt) const;
 
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }

@@ -9,7 +9,10 @@
 #include "actors/protocol/checkpoint_progress.h"
 #include "actors/protocol/configuration_gathering.h"
 #include "actors/protocol/evaluation_round.h"
+#include "actors/protocol/grow_clock.h"
+#include "actors/protocol/host_planner.h"
 #include "actors/protocol/host_table.h"
+#include "actors/protocol/loss.h"
 #include "actors/protocol/pending_scale.h"
 #include "actors/protocol/protocol_effects.h"
 #include "actors/protocol/protocol_events.h"
@@ -103,30 +106,10 @@ class DirectorProtocol {
   void handle(const WorkerExited& event);
   void handle(const WorkerFailed& event);
   void handle(const TimerRang& event);
-  /// What happened to a worker.
-  struct Loss {
-    std::uint64_t incarnation = 0;
-    std::string what;           ///< what follows its name in a sentence
-    std::uint32_t attempt = 0;  ///< number of the attempt that it belongs to (WorkerFailures)
-    double now_s = 0;
-  };
   void lose(const Loss& loss);
-  /// What is lost with a worker, or with all of a host.
-  struct Standing {
-    int rank = -1;           ///< in the configuration that was running; -1: none
-    bool has_part = false;   ///< the others cannot go on without it
-    bool newcomer = false;   ///< only an ordered change needs it
-    bool has_begun = false;  ///< it may have connected to others
-  };
   Standing standing_of(std::uint64_t incarnation) const;
-  struct Why {
-    std::string cause;
-    std::string host;           ///< on which; empty in a run on one machine
-    std::uint32_t attempt = 0;  ///< as Loss::attempt
-    double now_s = 0;
-  };
-  void go_on_without(const Standing& lost, const std::vector<int>& others, const Why& why);
-  void regroup(const Why& why);
+  void go_on_without(const Standing& lost, const std::vector<int>& others, const RegroupCause& why);
+  void regroup(const RegroupCause& why);
   bool ends_after_failures(const std::string& cause);
   std::string told_with_delay(const std::string& cause) const;
   bool shrink_to_survivors();
@@ -152,22 +135,12 @@ class DirectorProtocol {
   void note_wanted(const PendingScale& done);
 
   // Defined in protocol_placement.cpp: which hosts get which ranks.
-  std::optional<TargetShape> with_hosts(TargetShape target,
-                                        const std::vector<HostTable::Entry>& available,
-                                        bool replaces = true) const;
-  std::optional<TargetShape> largest(const ClusterShape& shape,
-                                     const std::vector<HostTable::Entry>& available,
-                                     bool replaces) const;
+  HostPlanner planner() const { return {spec_, hosts_, kept_, roster_}; }
   bool aim_at_hosts(const ClusterShape& shape, bool replaces);
   void aim_at_kept();
   void place_change(double delay_s);
   std::optional<TargetShape> change_on_hosts(const PendingScale& change) const;
-  std::vector<std::string> kept_hosts() const;
-  bool has_ranks(const std::string& host) const;
-  std::optional<std::string> host_for_spare() const;
   void tell_use_of_hosts(const std::vector<std::string>& hosts);
-  void check_can_leave(const std::string& host) const;
-  std::string no_other_host() const;
   void stop_without_hosts();
 
   // Defined in protocol_scale.cpp: an order to change the cluster.
@@ -261,12 +234,9 @@ class DirectorProtocol {
   CheckpointProgress checkpoint_;
   std::optional<PendingSave> save_;
   std::optional<PendingScale> scale_;
-  std::uint64_t own_changes_ = 0;      // orders that the run gave itself
-  int failed_leaves_ = 0;              // given up, to leave hosts that still have ranks
-  std::uint64_t grow_timer_ = 0;       // the newest one
-  bool grow_due_ = false;              // hosts have stood for long enough
-  double grow_rang_s_ = 0;             // when that was found
-  std::optional<double> last_grow_s_;  // when the cluster last began to grow back
+  std::uint64_t own_changes_ = 0;  // orders that the run gave itself
+  int failed_leaves_ = 0;          // given up, to leave hosts that still have ranks
+  GrowClock grow_;
   WorkerFailures failures_;
   RunEnd end_;
 };

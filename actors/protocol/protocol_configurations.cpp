@@ -129,8 +129,8 @@ void DirectorProtocol::settle() {
     configuration_.members.pop_back();
   }
   kept_ = configuration_;
-  gathering_.aim_at({.shape = kept_.shape, .replicas = {}, .hosts = kept_hosts()});
-  tell_use_of_hosts(kept_hosts());
+  gathering_.aim_at({.shape = kept_.shape, .replicas = {}, .hosts = planner().kept_hosts()});
+  tell_use_of_hosts(planner().kept_hosts());
   spares_due_ = true;
   phase_ = Phase::running;
   place_change(0);
@@ -152,7 +152,7 @@ void DirectorProtocol::keep_spares() {
   for (std::size_t i = wanted; i < idle.size() && !scale_; ++i)
     if (roster_.has_joined(idle[i])) dismiss(idle[i]);
   for (std::size_t i = idle.size(); i < wanted; ++i)
-    if (const auto host = host_for_spare()) spawn(-1, *host, 0);
+    if (const auto host = planner().host_for_spare()) spawn(-1, *host, 0);
 }
 
 void DirectorProtocol::dismiss(std::uint64_t incarnation) {

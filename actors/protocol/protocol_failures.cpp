@@ -114,7 +114,7 @@ void DirectorProtocol::symptom_is_the_cause(double now_s) {
 }
 
 /// What is lost with a worker.
-DirectorProtocol::Standing DirectorProtocol::standing_of(std::uint64_t incarnation) const {
+Standing DirectorProtocol::standing_of(std::uint64_t incarnation) const {
   Standing standing;
   // While a new configuration is gathered, ranks in a configuration that was given up count for
   // nothing.
@@ -140,7 +140,7 @@ void DirectorProtocol::lose(const Loss& loss) {
 
 /// Goes on without one worker, or without a host's; `others` are the further ranks on that.
 void DirectorProtocol::go_on_without(const Standing& lost, const std::vector<int>& others,
-                                     const Why& why) {
+                                     const RegroupCause& why) {
   if (lost.has_part) failures_.lost(why.attempt, gathering_.number());
   emit(ReportWorkerLost{
       .rank = lost.rank,
@@ -164,8 +164,8 @@ std::string DirectorProtocol::told_with_delay(const std::string& cause) const {
 }
 
 /// Goes on without the lost worker or connection, as the manifest's [recovery] says.
-void DirectorProtocol::regroup(const Why& why) {
-  failures_.add(why.now_s, why.host);
+void DirectorProtocol::regroup(const RegroupCause& why) {
+  failures_.add(why.now_s, why.host, why.whole_host);
   if (ends_after_failures(why.cause)) return;
   if (can_undo_scale()) scale_failed(why.cause);
   if (!shrink_to_survivors())

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <utility>
 
 #include "actors/protocol/liveness.h"
@@ -12,10 +11,6 @@
 namespace troupe::actors {
 namespace {
 
-/// A host that joins must stand for so long before the cluster grows, in seconds.
-constexpr double kStanding = 10;
-/// The least time between two attempts to grow back, in seconds.
-constexpr double kGrowInterval = 300;
 /// Orders of the run itself have numbers from here on, others below.
 constexpr std::uint64_t kOwnOrders = std::uint64_t{1} << 63;
 
@@ -32,7 +27,7 @@ void DirectorProtocol::handle(const HostJoined& event) {
   hosts_.join(event.host);
   if (!has_started) hosts_.set(name, HostState::joined);
   emit(ReportHost{.host = name, .state = hosts_.find(name)->state, .cause = ""});
-  if (has_started && spec_.recovery.grow_back) start_grow_timer(kStanding);
+  if (has_started && spec_.recovery.grow_back) start_grow_timer(GrowClock::kStanding);
 }
 
 void DirectorProtocol::handle(const HostLost& event) {
@@ -50,13 +45,11 @@ void DirectorProtocol::lose_host(const std::string& name, const std::string& cau
   const std::vector<std::uint64_t> workers = roster_.on_host(name);
   Standing all;
   std::vector<int> ranks;
-  auto attempt = std::numeric_limits<std::uint32_t>::max();
   for (const std::uint64_t worker : workers) {
     const Standing one = standing_of(worker);
     all.has_part |= one.has_part;
     all.newcomer |= one.newcomer;
     all.has_begun |= one.has_begun;
-    if (one.has_part) attempt = std::min(attempt, roster_.find(worker)->attempt);
     if (one.has_part && one.rank >= 0) ranks.push_back(one.rank);
   }
   for (const std::uint64_t worker : workers) roster_.abandon(worker);
@@ -72,7 +65,8 @@ void DirectorProtocol::lose_host(const std::string& name, const std::string& cau
     go_on_without(all, ranks,
                   {.cause = "host " + name + " was lost: " + cause,
                    .host = name,
-                   .attempt = attempt,
+                   .whole_host = true,
+                   .attempt = 0,  // no attempt to go on has failed by itself
                    .now_s = now_s});
   else
     begin_if_complete();
@@ -137,9 +131,9 @@ void DirectorProtocol::change_by_itself() {
   if (hosts_.empty() || scale_ || is_between_configurations() || phase_ >= Phase::ending) return;
   if (stopping() || is_over()) return;
   for (const auto& [host, state] : hosts_)
-    if (state == HostState::draining && has_ranks(host.name)) return leave(host.name);
+    if (state == HostState::draining && planner().has_ranks(host.name)) return leave(host.name);
   failed_leaves_ = 0;
-  if (grow_due_) grow();
+  if (grow_.take_due()) grow();
 }
 
 /// Moves the ranks of a host to others. If that fails, to fewer ranks without new workers.
@@ -153,11 +147,10 @@ void DirectorProtocol::leave(const std::string& host) {
 }
 
 void DirectorProtocol::grow() {
-  grow_due_ = false;
   if (!spec_.recovery.grow_back || kept_.num_ranks() >= wanted_.num_ranks()) return;
-  auto target = largest(wanted_, hosts_.available(), true);
+  auto target = planner().largest(wanted_, hosts_.available(), true);
   if (!target || target->shape.num_ranks() <= kept_.num_ranks()) return;
-  last_grow_s_ = grow_rang_s_;
+  grow_.grows();
   PendingScale change{.reason = ScaleReason::grow};
   const RunSpec::Mesh &from = kept_.shape.mesh, &to = target->shape.mesh;
   if (from.pp != to.pp) change.request.pp = to.pp;
@@ -173,20 +166,18 @@ void DirectorProtocol::order_by_itself(PendingScale change) {
 }
 
 void DirectorProtocol::handle(const GrowTimerRang& event) {
-  if (event.timer != grow_timer_) return;
-  const double since = last_grow_s_ ? event.now_s - *last_grow_s_ : kGrowInterval;
-  if (since < kGrowInterval) return start_grow_timer(kGrowInterval - since);
-  grow_due_ = true;
-  grow_rang_s_ = event.now_s;
+  const auto wait_s = grow_.rang(event.timer, event.now_s);
+  if (!wait_s) return;
+  if (*wait_s > 0) return start_grow_timer(*wait_s);
   change_by_itself();
 }
 
 void DirectorProtocol::start_grow_timer(double seconds) {
-  emit(StartGrowTimer{.timer = ++grow_timer_, .seconds = seconds});
+  emit(StartGrowTimer{.timer = grow_.start(), .seconds = seconds});
 }
 
 void DirectorProtocol::grow_later() {
-  start_grow_timer(kGrowInterval);
+  start_grow_timer(GrowClock::kInterval);
 }
 
 /// Notes the shape that an order has made as the one to grow back to. One that changes no mesh does

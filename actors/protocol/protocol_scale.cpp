@@ -53,16 +53,16 @@ TargetShape DirectorProtocol::target_of(const ScaleRequest& request) const {
   rest.without_host.clear();
   auto available = hosts_.available();
   if (const std::string& host = request.without_host; !host.empty()) {
-    check_can_leave(host);
+    planner().check_can_leave(host);
     std::erase_if(available, [&](const auto& entry) { return entry.host.name == host; });
     if (names_no_shape(request)) {
-      if (auto target = largest(current, available, true)) return *target;
+      if (auto target = planner().largest(current, available, true)) return *target;
       throw Error(ErrorKind::unavailable, "without host " + host + " no other can hold the run");
     }
   }
   TargetShape target{.shape = scaled(spec_, current, rest), .replicas = {}, .hosts = {}};
   if (hosts_.empty()) return target;
-  if (auto placed = with_hosts(target, available)) return *placed;
+  if (auto placed = planner().with_hosts(target, available)) return *placed;
   std::vector<Host> hosts;
   for (const auto& entry : available) hosts.push_back(entry.host);
   // It says what there is room for, and throws.
@@ -171,7 +171,7 @@ bool DirectorProtocol::can_undo_scale() const {
 
 /// Whether all ranks have reached what the order asks for.
 bool DirectorProtocol::has_changed() const {
-  return kept_.shape == scale_->target.shape && kept_hosts() == scale_->target.hosts;
+  return kept_.shape == scale_->target.shape && planner().kept_hosts() == scale_->target.hosts;
 }
 
 void DirectorProtocol::answer_scale(ErrorKind kind, const std::string& refused) {

@@ -13,11 +13,11 @@ constexpr double kSameCause = 10;
 
 }  // namespace
 
-void WorkerFailures::add(double now_s, const std::string& host) {
+void WorkerFailures::add(double now_s, const std::string& host, bool whole_host) {
   if (!host.empty()) {
     const bool is_known = !since_commit_.insert(host).second;
     const auto [last, is_first] = counted_on_.emplace(host, now_s);
-    if (is_known || (!is_first && now_s - last->second < kSameCause)) return;
+    if ((is_known && !whole_host) || (!is_first && now_s - last->second < kSameCause)) return;
     last->second = now_s;
   }
   times_.push_back(now_s);

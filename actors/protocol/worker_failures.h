@@ -20,8 +20,9 @@ class WorkerFailures {
 
   /// Adds a failure at this time of the monotonic clock, which never goes back. Failures of a host
   /// that follow each other within some seconds, or without a committed step between, count once:
-  /// they have one cause. In a run on one machine, `host` is empty and each counts.
-  void add(double now_s, const std::string& host = "");
+  /// they have one cause. The loss of the host itself only counts for nothing if a failure of it
+  /// has counted some seconds before. In a run on one machine, `host` is empty and each counts.
+  void add(double now_s, const std::string& host = "", bool whole_host = false);
   int num_in_last_hour() const { return static_cast<int>(times_.size()); }
 
   /// Notes that a worker or connection was lost which belongs to the attempt to go on with this

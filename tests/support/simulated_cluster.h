@@ -9,68 +9,36 @@
 #include <string>
 
 #include "actors/protocol/protocol.h"
+#include "tests/support/simulated_faults.h"
 #include "tests/support/simulated_hosts.h"
-#include "tests/support/simulated_messages.h"
-#include "tests/support/simulated_worker.h"
+#include "tests/support/simulated_workers.h"
 
 namespace troupe::actors {
 
-/// Number of message lines to workers; the lines of their answers are negative.
-inline constexpr std::uint64_t kWays = 1'000'003;
-/// The line of what the director learns of hosts, which keeps its order.
-inline constexpr int kHostLine = -10;
-
 /// The director's protocol and what it orders. It checks the promises, not the paths.
-class Simulation : SimMessages {
+class Simulation : SimWorkers {
  public:
   /// The loss of step `not_finite` is not finite; 0 if all are.
   Simulation(const RunSpec& spec, std::uint64_t seed, std::int64_t not_finite = 0)
-      : SimMessages(seed),
+      : SimWorkers(seed),
         spec_(spec),
         not_finite_(not_finite),
         protocol_(spec, {.seed = seed}),
-        hosts_(spec.cluster.hosts) {}
+        hosts_(spec.cluster.hosts,
+               {.messages = *this,
+                .protocol = protocol_,
+                .now = [this] { return now(); },
+                .feed = [this](const Event& event) { feed(event); },
+                .kill_workers = [this](const auto& host, bool told) { kill_workers(host, told); },
+                .order_to_leave = [this](const auto& host) { order_to_leave(host); }}) {}
 
-  struct Result {
-    Outcome outcome;
-    std::map<std::int64_t, std::uint64_t> committed;  // the state that each step has produced
-    std::set<std::int64_t> published;                 // checkpoints
-    std::set<std::int64_t> evaluated;                 // steps
-    int went_back = 0;                                // times
-    int answered = 0;                                 // orders
-    int saved = 0;                                    // orders of a checkpoint that was made
-    int lost_parts = 0;                               // losses that the others could not go on with
-    int hosts_lost = 0, hosts_left = 0;               // as they were reported
-    int grown = 0, shrunk = 0;                        // configurations that all ranks reached
-    std::vector<std::string> last_hosts;              // of the ranks of the last one
-    std::string broken;  // the promise that was broken; empty if none was
-  };
-
-  /// What the machine has too little of for some time: so many of the next starts of workers fail,
-  /// of the next orders to halt or to begin a configuration, and of the next checkpoints. With
-  /// `data` a worker's error says that a file is gone.
-  struct Shortage {
-    int starts = 0;
-    int orders = 0;
-    int saves = 0;
-    bool data = false;
-  };
   void lack(const Shortage& shortage) { shortage_ = shortage; }
-
-  /// So many hosts are lost, at any moment, are to be left, and join anew, as far as there are any.
-  /// One at least stays, unless `to_the_last`.
-  struct HostFaults {
-    int losses = 0;
-    int drains = 0;
-    int joins = 0;
-    bool to_the_last = false;
-  };
-  void strike_hosts(const HostFaults& faults) { host_faults_ = faults; }
+  void strike_hosts(const HostFaults& faults) { hosts_.strike(faults); }
 
   /// Runs to the end. Meanwhile `faults` workers die at any moment; if newcomers alone die, before
   /// they have a part.
-  Result run(int faults, int orders, int saves = 0, bool newcomers_alone = false) {
-    for (const auto& [name, life] : hosts_) feed(HostJoined{.host = life.host});
+  SimResult run(int faults, int orders, int saves = 0, bool newcomers_alone = false) {
+    hosts_.join_all();
     feed(Started{});
     const int limit = 20000;
     for (int turn = 0; turn < limit && protocol_.phase() != DirectorProtocol::Phase::ended;
@@ -86,8 +54,7 @@ class Simulation : SimMessages {
         order_save();
         --saves;
       }
-      change_hosts();
-      if (grow_timer_ > 0 && pick(30) == 0) ring_grow_timer();
+      hosts_.change();
       if (!deliver_one()) {
         if (timer_ == 0) break;
         feed(TimerRang{.timer = timer_, .now_s = now()});
@@ -109,9 +76,7 @@ class Simulation : SimMessages {
               (worker.configuration ? " in " + std::to_string(worker.configuration->number) : "");
     return text;
   }
-  double now() { return clock_ += 0.01; }
-
-  void feed(const Event& event) {
+  void feed(const Event& event) override {
     if (const auto* published = std::get_if<Published>(&event))
       if (publishing_ == published->step) publishing_.reset();
     if (const auto* join = std::get_if<MemberJoined>(&event))
@@ -120,111 +85,11 @@ class Simulation : SimMessages {
       std::visit([this](const auto& e) { perform(e); }, effect);
   }
 
-  SimWorker* alive(std::uint64_t incarnation) {
-    const auto found = workers_.find(incarnation);
-    return found == workers_.end() ? nullptr : &found->second;
-  }
-  /// Lets a worker act, after all that was sent to it before.
-  template <typename Action>
-  void tell(std::uint64_t incarnation, Action action) {
-    if (!alive(incarnation)) return;
-    later(static_cast<int>(incarnation % kWays), [this, incarnation, action] {
-      if (SimWorker* worker = alive(incarnation)) action(*worker);
-    });
-  }
-  /// Sends an event to the director on one of three lines. Some events are sent twice, and the
-  /// second may come much later.
-  void answer(const Event& event) {
-    for (int times = pick(16) == 0 ? 2 : 1; times > 0; --times)
-      later(-1 - pick(3), [this, event] { feed(event); });
-  }
-
   bool strike() {
     if (workers_.empty() || protocol_.phase() == DirectorProtocol::Phase::ending) return false;
     auto victim = std::next(workers_.begin(), pick(static_cast<int>(workers_.size())));
     die(victim->first, true);
     return true;
-  }
-  /// Loses a host, orders that it be left, or lets one join anew, as chance has it.
-  void change_hosts() {
-    if (hosts_.empty() || protocol_.phase() >= DirectorProtocol::Phase::ending || pick(40) != 0)
-      return;
-    auto& [losses, drains, joins, to_the_last] = host_faults_;
-    const auto there = hosts_.names(true), gone = hosts_.names(false);
-    const bool may_go = std::ssize(there) > (to_the_last ? 0 : 1);
-    for (auto& [name, life] : hosts_)
-      if (life.is_there && life.is_leaving && pick(8) == 0) {
-        const bool is_idle = protocol_.roster().on_host(name).empty();
-        if (is_idle || losses-- > 0) lose_host(name);
-        return;
-      }
-    switch (pick(3)) {
-      case 0:
-        if (losses > 0 && may_go) {
-          --losses;
-          lose_host(one_of(there));
-        }
-        break;
-      case 1:
-        if (drains > 0 && may_go) {
-          --drains;
-          drain_host(one_of(there));
-        }
-        break;
-      default:
-        if (joins > 0 && !gone.empty()) {
-          --joins;
-          join_host(one_of(gone));
-        }
-    }
-  }
-  std::string one_of(const std::vector<std::string>& names) {
-    return names[static_cast<std::size_t>(pick(static_cast<int>(names.size())))];
-  }
-  /// Its workers are gone without a word, or some with one. The director hears of it later, maybe
-  /// twice, or only when the host joins anew.
-  void lose_host(const std::string& name) {
-    SimHosts::Life& life = *hosts_.find(name);
-    life.is_there = life.is_leaving = false;
-    std::vector<std::uint64_t> dead;
-    for (const auto& [incarnation, worker] : workers_)
-      if (worker.host == name) dead.push_back(incarnation);
-    const bool is_told = pick(3) == 0;
-    for (const std::uint64_t worker : dead) die(worker, true, is_told && pick(2) == 0);
-    if (pick(5) == 0) return join_host(name);
-    for (int times = pick(8) == 0 ? 2 : 1; times > 0; --times)
-      later(kHostLine,
-            [this, name] { feed(HostLost{.name = name, .cause = "silence", .now_s = now()}); });
-  }
-  void drain_host(const std::string& name) {
-    hosts_.find(name)->is_leaving = true;
-    if (pick(3) == 0) {
-      const std::uint64_t number = ++ordered_;
-      later(kHostLine, [this, name, number] {
-        if (protocol_.phase() >= DirectorProtocol::Phase::ending) return;
-        ScaleRequest request;
-        request.without_host = name;
-        open_orders_.insert(number);
-        feed(ScaleOrdered{.order = number, .request = request});
-        // What was refused is not left.
-        if (protocol_.hosts().is_up(name)) hosts_.find(name)->is_leaving = false;
-      });
-      return;
-    }
-    later(kHostLine, [this, name] { feed(HostDraining{.name = name, .cause = "SIGTERM"}); });
-  }
-  void join_host(const std::string& name) {
-    SimHosts::Life& life = *hosts_.find(name);
-    life.is_there = true;
-    ++life.number;
-    later(kHostLine, [this, name, number = life.number, host = life.host] {
-      hosts_.find(name)->told = number;
-      feed(HostJoined{.host = host, .now_s = now()});
-    });
-  }
-  void ring_grow_timer() {
-    clock_ = std::max(clock_, grow_at_);
-    feed(GrowTimerRang{.timer = std::exchange(grow_timer_, 0), .now_s = now()});
   }
   bool strike_newcomer() {
     if (reached_.number == 0 || protocol_.phase() == DirectorProtocol::Phase::ending) return false;
@@ -237,16 +102,11 @@ class Simulation : SimMessages {
     die(newcomers[static_cast<std::size_t>(pick(static_cast<int>(newcomers.size())))], true);
     return true;
   }
-  void die(std::uint64_t incarnation, bool by_signal, bool is_told = true) {
-    const SimWorker* dead = alive(incarnation);
-    if (!dead) return;
-    for (const auto& [peer, node] : dead->peers)
-      if (SimWorker* worker = alive(peer);
-          worker && worker->node == node && by_signal && !dead->quiet)
-        worker->spoilt = true;
-    workers_.erase(incarnation);
-    if (is_told)
-      answer(WorkerExited{.incarnation = incarnation, .cause = "signal 9", .now_s = now()});
+  void order_to_leave(const std::string& host) {
+    if (protocol_.phase() >= DirectorProtocol::Phase::ending) return;
+    open_orders_.insert(++ordered_);
+    feed(ScaleOrdered{.order = ordered_, .request = {.without_host = host}});
+    if (protocol_.hosts().is_up(host)) hosts_.stays(host);
   }
   void order() {
     const std::uint64_t number = ++ordered_;
@@ -269,8 +129,7 @@ class Simulation : SimMessages {
                                  .exit_code = 69,
                                  .cause = "a failed start",
                                  .now_s = now()});
-    if (!effect.host.empty() && !protocol_.hosts().is_up(effect.host) && !protocol_.stopping())
-      result_.broken = "a worker is started on a host that may have none";
+    if (const auto fault = hosts_.fault_in(effect); !fault.empty()) result_.broken = fault;
     if (!hosts_.starts_on(effect.host)) return;  // the director has not heard of it yet
     for (const auto& [incarnation, worker] : workers_)
       if (worker.id == effect.id) result_.broken = "two workers have one id";
@@ -302,14 +161,7 @@ class Simulation : SimMessages {
   }
   void perform(const KillWorker& effect) { die(effect.incarnation, true); }
   void perform(const ReportWorkerLost& effect) { result_.lost_parts += effect.has_part ? 1 : 0; }
-  void perform(const ReportHost& effect) {
-    if (!told_states_.emplace(effect.host, effect.state).second &&
-        std::exchange(told_states_[effect.host], effect.state) == effect.state &&
-        effect.state != HostState::spare)
-      result_.broken = "a host's state was reported twice";
-    result_.hosts_lost += effect.state == HostState::lost ? 1 : 0;
-    result_.hosts_left += effect.state == HostState::draining ? 1 : 0;
-  }
+  void perform(const ReportHost& effect) { hosts_.note(effect, result_); }
   void perform(const ReportGivenUp&) {}
   void perform(const ReportRefused& effect) {
     result_.broken = "what nobody sent wrongly was refused: " + effect.why;
@@ -345,9 +197,8 @@ class Simulation : SimMessages {
     newest_ = back_to;
     if (publishing_ && !effect.state.from_memory)
       result_.broken = "a configuration loads a checkpoint that a newer one may push out";
-    if (!hosts_.empty())
-      if (const auto fault = SimHosts::fault_in(effect.configuration, protocol_); !fault.empty())
-        result_.broken = fault;
+    if (const auto fault = hosts_.fault_in(effect.configuration); !fault.empty())
+      result_.broken = fault;
     ready_.clear();
     begun_.clear();
     const auto order = std::make_shared<const StartConfiguration>(effect);
@@ -388,40 +239,47 @@ class Simulation : SimMessages {
   }
   void perform(const ReportConfiguration&) {
     const Configuration& next = protocol_.configuration();
-    if (reached_.number > 0) {
-      result_.grown += next.num_ranks() > reached_.num_ranks() ? 1 : 0;
-      result_.shrunk += next.num_ranks() < reached_.num_ranks() ? 1 : 0;
-    }
+    result_.grown += reached_.number > 0 && next.num_ranks() > reached_.num_ranks() ? 1 : 0;
+    result_.shrunk += reached_.number > 0 && next.num_ranks() < reached_.num_ranks() ? 1 : 0;
     reached_ = next;
-    result_.last_hosts.clear();
-    for (int rank = 0; rank < next.num_ranks(); ++rank)
-      result_.last_hosts.push_back(next.members.at(rank).host);
   }
   void perform(const OrderLeave& effect) {
     tell(effect.incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
   }
-  void perform(const OrderStep& effect) {
+  /// Lets all ranks act that can; once all of a replica have, `done` answers for it.
+  template <typename Act, typename Done>
+  void by_replica(Act act, Done done) {
     const auto running = std::make_shared<const Configuration>(protocol_.configuration());
-    votes_.clear();
-    const auto ring = std::make_shared<const CopyRing>(copy_ring(*running));
+    const auto acted = std::make_shared<std::map<int, int>>();  // by replica
     for (int rank = 0; rank < running->num_ranks(); ++rank)
       tell(running->members.at(rank).incarnation, [=, this](SimWorker& w) {
-        const Configuration& configuration = *running;
-        if (!w.configuration || w.configuration->number != configuration.number || w.spoilt) return;
-        w.before.reset();
-        if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
-        if (copies_state(spec_, configuration.shape))
-          w.receive_copy(
-              {.rank = ring->source_of(configuration.shape, rank), .step = effect.step - 1});
-        const int replica = place_of(configuration.shape.mesh, rank).replica;
-        if (++votes_[replica] == configuration.shape.mesh.ranks_of_replica())
-          answer(ReplicaPrepared{.configuration = configuration.number,
+        if (!w.configuration || w.configuration->number != running->number) return;
+        if (!act(w, rank)) return;
+        const int replica = place_of(running->shape.mesh, rank).replica;
+        if (++(*acted)[replica] == running->shape.mesh.ranks_of_replica())
+          done(running->number, replica);
+      });
+  }
+  void perform(const OrderStep& effect) {
+    const auto ring = std::make_shared<const CopyRing>(copy_ring(protocol_.configuration()));
+    by_replica(
+        [=, this](SimWorker& w, int rank) {
+          if (w.spoilt) return false;
+          w.before.reset();
+          if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
+          const ClusterShape& shape = w.configuration->shape;
+          if (copies_state(spec_, shape))
+            w.receive_copy({.rank = ring->source_of(shape, rank), .step = effect.step - 1});
+          return true;
+        },
+        [=, this](std::uint32_t configuration, int replica) {
+          answer(ReplicaPrepared{.configuration = configuration,
                                  .step = effect.step,
                                  .replica = replica,
                                  .loss_sum = 1,
                                  .squared_norm = 1,
                                  .not_finite = effect.step == not_finite_ ? "a loss" : ""});
-      });
+        });
   }
   void perform(const OrderCommit& effect) {
     // The bits of a step follow from its number alone, so a repeated step must be the same.
@@ -439,16 +297,14 @@ class Simulation : SimMessages {
       });
   }
   void perform(const OrderSave& effect) {
-    const auto running = std::make_shared<const Configuration>(protocol_.configuration());
-    const auto parts = std::make_shared<std::map<int, int>>();  // written, by replica
-    for (int rank = 0; rank < running->num_ranks(); ++rank)
-      tell(running->members.at(rank).incarnation, [=, this](SimWorker& w) {
-        if (!w.configuration || w.configuration->number != running->number) return;
-        if (w.step != effect.step) result_.broken = "a checkpoint of other state was written";
-        const int r = place_of(running->shape.mesh, rank).replica;
-        if (++(*parts)[r] < running->shape.mesh.ranks_of_replica()) return;
-        answer(ReplicaSaved{.configuration = running->number, .step = effect.step, .replica = r});
-      });
+    by_replica(
+        [=, this](const SimWorker& w, int) {
+          if (w.step != effect.step) result_.broken = "a checkpoint of other state was written";
+          return true;
+        },
+        [=, this](std::uint32_t configuration, int r) {
+          answer(ReplicaSaved{.configuration = configuration, .step = effect.step, .replica = r});
+        });
   }
   void perform(const PublishCheckpoint& effect) {
     publishing_ = effect.step;
@@ -458,19 +314,14 @@ class Simulation : SimMessages {
   }
   void perform(const AbandonCheckpoint&) {}
   void perform(const Evaluate& effect) {
-    const auto running = std::make_shared<const Configuration>(protocol_.configuration());
-    const auto parts = std::make_shared<std::map<int, int>>();  // done, by replica
-    for (int rank = 0; rank < running->num_ranks(); ++rank)
-      tell(running->members.at(rank).incarnation, [=, this](const SimWorker& w) {
-        if (!w.configuration || w.configuration->number != running->number || w.spoilt) return;
-        const int replica = place_of(running->shape.mesh, rank).replica;
-        if (++(*parts)[replica] == running->shape.mesh.ranks_of_replica())
-          answer(ReplicaEvaluated{.configuration = running->number,
-                                  .step = effect.step,
-                                  .batch = effect.batch,
-                                  .replica = replica,
-                                  .loss_sum = 1});
-      });
+    by_replica([](const SimWorker& w, int) { return !w.spoilt; },
+               [=, this](std::uint32_t configuration, int replica) {
+                 answer(ReplicaEvaluated{.configuration = configuration,
+                                         .step = effect.step,
+                                         .batch = effect.batch,
+                                         .replica = replica,
+                                         .loss_sum = 1});
+               });
   }
   void perform(const ReportEvaluation& effect) {
     if (!result_.evaluated.insert(effect.step).second)
@@ -493,10 +344,7 @@ class Simulation : SimMessages {
     }
   }
   void perform(const StartTimer& effect) { timer_ = effect.timer; }
-  void perform(const StartGrowTimer& effect) {
-    grow_timer_ = effect.timer;
-    grow_at_ = clock_ + effect.seconds;
-  }
+  void perform(const StartGrowTimer& effect) { hosts_.note(effect); }
   void perform(const Finish&) {
     for (const auto& [incarnation, worker] : workers_)
       tell(incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
@@ -517,22 +365,15 @@ class Simulation : SimMessages {
   const std::int64_t not_finite_;
   DirectorProtocol protocol_;
   SimHosts hosts_;
-  HostFaults host_faults_;
-  std::map<std::string, HostState> told_states_;
-  std::uint64_t grow_timer_ = 0;
-  double grow_at_ = 0;
-  std::map<std::uint64_t, SimWorker> workers_;
   std::set<int> begun_, ready_;  // members of the configuration that is being prepared
-  std::map<int, int> votes_;
-  Configuration reached_;  // by all ranks
+  Configuration reached_;        // by all ranks
   std::set<std::uint64_t> open_orders_, open_saves_;
   std::uint64_t ordered_ = 0, timer_ = 0;
   std::int64_t newest_ = 0;                // the step of the state that the workers have
   std::optional<std::int64_t> told_back_;  // to which the next configuration is said to go back
   std::optional<std::int64_t> publishing_;
-  double clock_ = 0;
   Shortage shortage_;
-  Result result_;
+  SimResult result_;
 };
 
 }  // namespace troupe::actors

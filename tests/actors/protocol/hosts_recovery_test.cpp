@@ -27,8 +27,9 @@ RunSpec spread_run(std::uint64_t seed) {
   const int hosts = 2 + static_cast<int>(seed / 3 % 3);
   const int stages = spec.mesh.pp * dp;
   const int most = (stages + hosts - 1) / hosts + static_cast<int>(seed / 11 % 2);
-  for (int i = 0; i < hosts; ++i)
-    spec.cluster.hosts.push_back({.name = "h" + std::to_string(i), .slots = most * tp});
+  for (int i = 0; i < hosts; ++i)  // some have a slot that no whole stage fits into
+    spec.cluster.hosts.push_back({.name = "h" + std::to_string(i),
+                                  .slots = most * tp + static_cast<int>(seed / 19 + i) % 2});
   spec.recovery.spare_hosts = static_cast<int>(seed / 13 % 2);
   spec.recovery.spares = static_cast<int>(seed / 17 % 2);
   if (seed % 4 == 0) spec.checkpoint.interval = 5;
@@ -50,9 +51,11 @@ BOOST_AUTO_TEST_CASE(hosts_come_and_go_and_every_step_is_committed_once) {
     const std::uint64_t seed = first + static_cast<std::uint64_t>(i);
     RunSpec spec = spread_run(seed);
     const int deaths = static_cast<int>(seed / 2 % 3), losses = static_cast<int>(seed / 5 % 4);
-    spec.recovery.restarts_per_hour = deaths + losses;
+    const int failed_starts = seed % 10 == 3 ? 1 : 0;
+    spec.recovery.restarts_per_hour = deaths + losses + failed_starts;
     if (seed % 6 == 0) spec.recovery.on_failure = RunSpec::OnFailure::shrink;
     Simulation simulation(spec, seed);
+    simulation.lack({.starts = failed_starts, .saves = static_cast<int>(seed / 36 % 2)});
     simulation.strike_hosts({.losses = losses,
                              .drains = static_cast<int>(seed / 7 % 3),
                              .joins = static_cast<int>(seed / 4 % 4)});

@@ -47,6 +47,26 @@ BOOST_AUTO_TEST_CASE(deaths_before_joining_are_counted_until_somebody_joins) {
   BOOST_TEST(roster.num_failed_spawns() == 0, "it had joined");
 }
 
+/// A process on a host that is lost may still run there.
+BOOST_AUTO_TEST_CASE(nobody_gets_the_id_of_a_worker_whose_host_is_lost) {
+  Roster roster(7);
+  const Member lost = roster.spawn(0, "h1"), dead = roster.spawn(0, "h0");
+  BOOST_TEST(roster.on_host("h1") == std::vector{lost.incarnation},
+             boost::test_tools::per_element());
+  roster.abandon(lost.incarnation);
+  roster.forget(dead.incarnation);
+  BOOST_TEST(roster.on_host("h1").empty());
+  BOOST_TEST(roster.spawn(0, "h0").id == dead.id);
+  BOOST_TEST(roster.spawn(0, "h0").id == 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_is_on_the_host_on_which_it_was_started) {
+  Roster roster(7);
+  const Member spawned = roster.spawn(0, "h1");
+  roster.join({.id = 0, .incarnation = spawned.incarnation, .host = "its own name"});
+  BOOST_TEST(roster.find(spawned.incarnation)->member.host == "h1");
+}
+
 BOOST_AUTO_TEST_CASE(ids_are_the_lowest_free_ones_and_incarnations_never_come_again) {
   const auto seed = std::random_device{}();
   BOOST_TEST_MESSAGE("seed " << seed);

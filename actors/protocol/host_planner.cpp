@@ -1,0 +1,108 @@
+#include "actors/protocol/host_planner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/protocol/host_placement.h"
+#include "actors/topology/hosts.h"
+#include "tensor/errors/error.h"
+
+namespace troupe::actors {
+namespace {
+
+/// The hosts of a run that starts, the last ones kept free if there is room without them.
+std::optional<std::vector<std::string>> first_hosts(
+    const RunSpec& spec, const RunSpec::Mesh& mesh,
+    const std::vector<HostTable::Entry>& available) {
+  for (const int kept_free : {spec.recovery.spare_hosts, 0}) {
+    std::vector<Host> hosts;
+    for (const auto& entry : available)
+      if (std::ssize(hosts) < std::ssize(available) - kept_free) hosts.push_back(entry.host);
+    if (hosts.empty()) continue;
+    try {
+      std::vector<std::string> names;
+      for (const int host :
+           place_ranks(mesh, hosts, spec.cluster.tp_across_hosts, spec.data_parallel.instances))
+        names.push_back(hosts[static_cast<std::size_t>(host)].name);
+      return names;
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<TargetShape> HostPlanner::with_hosts(TargetShape target,
+                                                   const std::vector<HostTable::Entry>& available,
+                                                   bool replaces) const {
+  Placement placement =
+      place_target(target, kept_, roster_, available,
+                   {.tp_across_hosts = spec_.cluster.tp_across_hosts, .replaces = replaces});
+  if (!placement.homeless.empty()) return std::nullopt;
+  target.hosts = std::move(placement.hosts);
+  return target;
+}
+
+std::optional<TargetShape> HostPlanner::largest(const ClusterShape& shape,
+                                                const std::vector<HostTable::Entry>& available,
+                                                bool replaces) const {
+  TargetShape target{.shape = shape, .replicas = {}, .hosts = {}};
+  if (kept_.number == 0) {
+    replaces = true;
+    if (auto hosts = first_hosts(spec_, shape.mesh, available)) {
+      target.hosts = std::move(*hosts);
+      return target;
+    }
+  }
+  const Placement placement =
+      place_target(target, kept_, roster_, available,
+                   {.tp_across_hosts = spec_.cluster.tp_across_hosts, .replaces = replaces});
+  if (placement.homeless.empty()) {
+    target.hosts = placement.hosts;
+    return target;
+  }
+  auto smaller = shrunk(spec_, shape, placement.homeless);
+  if (!smaller) return std::nullopt;
+  if (shape != kept_.shape) smaller->replicas.clear();  // they are numbered as in that shape
+  return with_hosts(std::move(*smaller), available);
+}
+
+std::vector<std::string> HostPlanner::kept_hosts() const {
+  std::vector<std::string> hosts;
+  if (hosts_.empty() || kept_.number == 0) return hosts;
+  for (int rank = 0; rank < kept_.num_ranks(); ++rank) hosts.push_back(kept_.members.at(rank).host);
+  return hosts;
+}
+
+bool HostPlanner::has_ranks(const std::string& host) const {
+  return std::ranges::count(kept_hosts(), host) > 0;
+}
+
+std::optional<std::string> HostPlanner::host_for_spare() const {
+  if (hosts_.empty()) return "";
+  std::optional<std::string> best;
+  std::pair<bool, int> most{false, 0};
+  for (const auto& [host, state] : hosts_.available()) {
+    int free = host.slots;
+    for (const std::uint64_t worker : roster_.on_host(host.name))
+      if (roster_.stays(worker)) --free;
+    if (free < 1 || (best && std::pair(state == HostState::spare, free) <= most)) continue;
+    most = {state == HostState::spare, free};
+    best = host.name;
+  }
+  return best;
+}
+
+void HostPlanner::check_can_leave(const std::string& host) const {
+  const auto refuse = [](const std::string& why) { throw Error(ErrorKind::usage, why); };
+  if (hosts_.empty()) refuse("--without-host " + host + ": the run is on one machine");
+  const HostTable::Entry* entry = hosts_.find(host);
+  if (!entry) refuse("--without-host " + host + ": the run has the hosts " + hosts_.names());
+  if (entry->state == HostState::lost) refuse("--without-host " + host + ": it is lost already");
+  if (entry->state == HostState::draining && !has_ranks(host))
+    refuse("--without-host " + host + ": it has no rank already");
+}
+
+}  // namespace troupe::actors
