@@ -10,20 +10,17 @@
 namespace troupe::tensor {
 namespace {
 
-/// Enough that a copy's own time hides the cost of starting it, and that two fit into a cache.
-constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
-
-/// A part of a tensor: `number` counts parts of kPieceBytes.
-Tensor part_of(const Tensor& x, std::int64_t number) {
-  const auto most = static_cast<std::int64_t>(kPieceBytes / size_of(x.dtype));
+/// A part of a tensor: `number` counts parts of so many bytes.
+Tensor part_of(const Tensor& x, std::int64_t number, std::size_t bytes) {
+  const auto most = static_cast<std::int64_t>(bytes / size_of(x.dtype));
   const std::int64_t begin = number * most;
   return {x.as<std::byte>() + static_cast<std::size_t>(begin) * size_of(x.dtype),
           x.dtype,
           {std::min(most, x.num_elements() - begin)}};
 }
 
-std::int64_t num_parts(const Tensor& x) {
-  return static_cast<std::int64_t>((x.num_bytes() + kPieceBytes - 1) / kPieceBytes);
+std::int64_t num_parts(const Tensor& x, std::size_t bytes) {
+  return static_cast<std::int64_t>((x.num_bytes() + bytes - 1) / bytes);
 }
 
 }  // namespace
@@ -51,16 +48,16 @@ void HostCopies::read(const Tensor& x, const Tensor& out) {
   const auto piece_of = [this](std::int64_t part) -> Piece& {
     return pieces_[static_cast<std::size_t>(part) % pieces_.size()];
   };
-  const std::int64_t parts = num_parts(x);
+  const std::int64_t parts = num_parts(x, kPieceBytes);
   // The device copies a part while the host takes the one before it out of the other piece.
   for (std::int64_t i = 0; i <= parts; ++i) {
     if (i < parts) {
-      const Tensor part = part_of(x, i);
+      const Tensor part = part_of(x, i, kPieceBytes);
       device_.ops().copy(*stream_, part, piece_of(i).memory.view(part.dtype, part.shape));
       piece_of(i).free->record(*stream_);
     }
     if (i == 0) continue;
-    const Tensor part = part_of(out, i - 1);
+    const Tensor part = part_of(out, i - 1, kPieceBytes);
     piece_of(i - 1).free->synchronize();
     std::memcpy(part.data, piece_of(i - 1).memory.data(), part.num_bytes());
   }
@@ -70,15 +67,34 @@ void HostCopies::write(const Tensor& from, const Tensor& x) {
   TROUPE_ASSERT(x.dtype == from.dtype && x.num_elements() == from.num_elements());
   if (x.num_elements() == 0) return;
   if (device_.host_reads_memory()) return copy(from, x);
-  prepare();
-  for (std::int64_t i = 0; i < num_parts(x); ++i) {
-    Piece& piece = pieces_[static_cast<std::size_t>(i) % pieces_.size()];
-    const Tensor part = part_of(from, i);
-    piece.free->synchronize();
+  for (std::int64_t i = 0; i < num_parts(x, kPieceBytes); ++i) {
+    const Tensor part = part_of(from, i, kPieceBytes);
+    Piece& piece = next_piece();
     std::memcpy(piece.memory.data(), part.data, part.num_bytes());
-    device_.ops().copy(*stream_, piece.memory.view(part.dtype, part.shape), part_of(x, i));
-    piece.free->record(*stream_);
+    send(piece, part_of(x, i, kPieceBytes));
   }
+}
+
+HostCopies::Piece& HostCopies::next_piece() {
+  prepare();
+  Piece& piece = pieces_[used_++ % pieces_.size()];
+  piece.free->synchronize();
+  return piece;
+}
+
+void HostCopies::send(Piece& piece, const Tensor& x) {
+  device_.ops().copy(*stream_, piece.memory.view(x.dtype, x.shape), x);
+  piece.free->record(*stream_);
+}
+
+std::int64_t HostCopies::rows_of_piece(const Tensor& x) {
+  const auto elements = static_cast<std::int64_t>(kPieceBytes / size_of(x.dtype));
+  return std::max<std::int64_t>(1, elements / x.shape[1]);
+}
+
+Tensor HostCopies::rows_of(const Tensor& x, std::int64_t row, std::int64_t rows) {
+  const auto skipped = static_cast<std::size_t>(row * x.shape[1]) * size_of(x.dtype);
+  return {x.as<std::byte>() + skipped, x.dtype, {std::min(rows, x.shape[0] - row), x.shape[1]}};
 }
 
 void HostCopies::synchronize() {

@@ -46,19 +46,48 @@ class HostCopies {
     std::forward<Fill>(fill)(host);
     write(host, x);
   }
+  /// fill() of x[R,C] that sets some rows at a time, straight in pinned memory: calls fill(host,
+  /// row) in ascending order, `host` being the rows of x that begin at `row`.
+  template <typename Fill>
+  void fill_rows(const Tensor& x, const Fill& fill) {
+    const std::int64_t rows = device_.host_reads_memory() ? x.shape[0] : rows_of_piece(x);
+    for (std::int64_t row = 0; row < x.shape[0]; row += rows) {
+      const Tensor part = rows_of(x, row, rows);
+      if (device_.host_reads_memory()) {
+        fill(part, row);
+      } else if (part.num_bytes() > kPieceBytes) {
+        this->fill(part, [&](const Tensor& host) { fill(host, row); });
+      } else {
+        Piece& piece = next_piece();
+        fill(piece.memory.view(part.dtype, part.shape), row);
+        send(piece, part);
+      }
+    }
+  }
 
  private:
   struct Piece {
     Buffer memory;                ///< pinned
     std::unique_ptr<Event> free;  ///< the last copy out of it or into it
   };
+  /// Enough that a copy's own time hides the cost of starting it, and that two fit into a cache.
+  static constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
   void copy(const Tensor& from, const Tensor& to);
   void prepare();
+  /// The piece whose last use is longest ago, once it is free.
+  Piece& next_piece();
+  /// x = what is in the piece.
+  void send(Piece& piece, const Tensor& x);
+  /// How many rows of x a piece holds; at least one.
+  static std::int64_t rows_of_piece(const Tensor& x);
+  /// Up to so many rows of x from `row`.
+  static Tensor rows_of(const Tensor& x, std::int64_t row, std::int64_t rows);
   /// Host memory of this object for a tensor like x.
   Tensor memory_for(const Tensor& x);
 
   Device& device_;
   std::array<Piece, 2> pieces_;
+  std::size_t used_ = 0;  ///< pieces that next_piece() has given
   Buffer memory_;
   std::unique_ptr<Stream> stream_;  ///< null before the first copy; last, as it uses the rest
 };

@@ -5,8 +5,6 @@
 #include <cmath>
 #include <numbers>
 
-#include "tensor/errors/error.h"
-
 namespace troupe::tensor {
 namespace {
 
@@ -45,19 +43,6 @@ double to_normal(const Block& block) {
   return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
 }
 
-/// x[r, c] = value(global index of (r, c)).
-template <typename Value>
-void fill(const Tensor& x, const MatrixSlice& slice, int threads, const Value& value) {
-  TROUPE_ASSERT(x.dtype == DType::f32 && x.shape.rank() == 2);
-  const std::int64_t columns = x.shape[1], count = x.num_elements();
-  TROUPE_ASSERT(slice.first_column + columns <= slice.columns);
-  float* values = x.as<float>();
-#pragma omp parallel for schedule(static) num_threads(threads)
-  for (std::int64_t i = 0; i < count; ++i) {
-    values[i] = static_cast<float>(value(slice.index(i / columns, i % columns)));
-  }
-}
-
 }  // namespace
 
 Random::Random(std::uint64_t seed, std::string_view name) : key_(mix64(mix64(seed) + hash(name))) {}
@@ -81,25 +66,6 @@ double Random::uniform(std::uint64_t index) const {
 
 double Random::normal(std::uint64_t index) const {
   return to_normal(block_at(key_, index));
-}
-
-void fill_normal(const Tensor& x, std::uint64_t seed, std::string_view name, double stddev,
-                 int threads) {
-  const Tensor row{x.data, x.dtype, {1, x.num_elements()}};
-  fill_normal(row, {.columns = x.num_elements()}, seed, name, stddev, threads);
-}
-
-void fill_normal(const Tensor& x, const MatrixSlice& slice, std::uint64_t seed,
-                 std::string_view name, double stddev, int threads) {
-  const Random random(seed, name);
-  fill(x, slice, threads, [&](std::uint64_t index) { return stddev * random.normal(index); });
-}
-
-void fill_uniform(const Tensor& x, const MatrixSlice& slice, std::uint64_t seed,
-                  std::string_view name, double bound, int threads) {
-  const Random random(seed, name);
-  fill(x, slice, threads,
-       [&](std::uint64_t index) { return bound * (2 * random.uniform(index) - 1); });
 }
 
 double xavier_bound(std::int64_t fan_in, std::int64_t fan_out) {

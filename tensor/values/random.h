@@ -3,8 +3,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tensor/values/tensor.h"
-
 namespace troupe::tensor {
 
 /// The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014; constants by Stafford): a
@@ -71,21 +69,9 @@ struct MatrixSlice {
   }
 };
 
-/// x[i] = stddev * Random(seed, name).normal(i), x float32 in host memory; the same values for any
-/// number of threads.
-void fill_normal(const Tensor& x, std::uint64_t seed, std::string_view name, double stddev,
-                 int threads);
-/// Fills x[R,C] as the part `slice` of a global matrix: each value is the one that fill_normal
-/// gives the whole matrix there.
-void fill_normal(const Tensor& x, const MatrixSlice& slice, std::uint64_t seed,
-                 std::string_view name, double stddev, int threads);
-
-/// Fills x[R,C], float32 in host memory, as the part `slice` of a global matrix with uniform
-/// numbers in [-bound, bound]: bound * (2 u - 1), u = Random(seed, name).uniform(global index).
-void fill_uniform(const Tensor& x, const MatrixSlice& slice, std::uint64_t seed,
-                  std::string_view name, double bound, int threads);
-/// The bound that makes fill_uniform the initialization of Glorot and Bengio (AISTATS 2010), also
-/// known as Xavier's: sqrt(6 / (fan_in + fan_out)), the fans being those of the global matrix.
+/// The bound of uniform numbers that makes them the initialization of Glorot and Bengio (AISTATS
+/// 2010), also known as Xavier's: sqrt(6 / (fan_in + fan_out)), the fans being those of the global
+/// matrix.
 double xavier_bound(std::int64_t fan_in, std::int64_t fan_out);
 
 }  // namespace troupe::tensor

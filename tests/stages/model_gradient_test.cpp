@@ -3,6 +3,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include "tensor/cpu/ops/random_fills.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/reference_models.h"
 #include "tests/support/test_device.h"

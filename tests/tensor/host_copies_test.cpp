@@ -72,6 +72,28 @@ BOOST_AUTO_TEST_CASE(host_memory_that_is_filled_becomes_the_tensor) {
   BOOST_TEST((content(b.view(DType::f32, {kElements})) == numbers(7)));
 }
 
+// Many rows a piece, the last of which has fewer, and rows that no piece holds.
+BOOST_AUTO_TEST_CASE(rows_are_filled_a_piece_at_a_time) {
+  for (const std::int64_t columns : {std::int64_t{1000}, kElements / 2}) {
+    AsyncDevice device(test::fresh_seed());
+    const Buffer memory = device.allocate(kBytes, MemoryKind::device);
+    const std::int64_t rows = kElements / columns;
+    const Tensor x = memory.view(DType::f32, {rows, columns});
+    HostCopies copies(device);
+    std::int64_t next = 0;
+    copies.fill_rows(x, [&](const Tensor& host, std::int64_t row) {
+      BOOST_TEST(row == next);
+      BOOST_TEST(host.shape[1] == columns);
+      next += host.shape[0];
+      std::iota(host.as<float>(), host.as<float>() + host.num_elements(),
+                static_cast<float>(row * columns));
+    });
+    copies.synchronize();
+    BOOST_TEST(next == rows);
+    BOOST_TEST((content(x) == numbers(0, rows * columns)));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(each_thread_copies_beside_the_others) {
   AsyncDevice device(test::fresh_seed());
   std::vector<std::thread> threads;

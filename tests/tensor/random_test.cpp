@@ -1,10 +1,16 @@
 #include "tensor/values/random.h"
 
+#include <hwy/targets.h>
+
 #include <algorithm>
+#include <bit>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <functional>
 #include <set>
 #include <vector>
+
+#include "tensor/cpu/ops/random_fills.h"
 
 namespace troupe::tensor {
 
@@ -135,6 +141,41 @@ BOOST_AUTO_TEST_CASE(a_slice_gets_the_values_of_the_whole_matrix) {
   });
   check_slices([](const Tensor& x, const MatrixSlice& slice, int threads) {
     fill_uniform(x, slice, 9, "w", 0.02, threads);
+  });
+}
+
+/// Calls check() for every set of kernels that this processor can run: its best, AVX2, plain C++.
+void for_each_target(const std::function<void()>& check) {
+  check();
+  hwy::ChosenTarget& chosen = hwy::GetChosenTarget();
+  const std::int64_t lesser[] = {hwy::SupportedTargets() & HWY_AVX2, 0};
+  for (const std::int64_t targets : lesser) {
+    chosen.Update(targets);
+    check();
+  }
+  chosen.DeInit();
+}
+
+// So many that some values lie too close to the middle of two floats for a vector to tell them.
+BOOST_AUTO_TEST_CASE(vectors_have_the_bits_of_one_value_at_a_time) {
+  constexpr std::int64_t kCount = 400'003;
+  const Random random(9, "w");
+  std::vector<float> normal(kCount), uniform(kCount);
+  // From an odd index, of which the upper word is not zero.
+  const MatrixSlice slice{.columns = std::int64_t{1} << 34, .first_row = 3, .first_column = 5};
+  for_each_target([&] {
+    fill_normal({normal.data(), DType::f32, {1, kCount}}, slice, 9, "w", 0.02, 2);
+    fill_uniform({uniform.data(), DType::f32, {1, kCount}}, slice, 9, "w", 0.02, 2);
+    int differ = 0;
+    for (std::int64_t i = 0; i < kCount; ++i) {
+      const std::uint64_t index = slice.index(0, i);
+      const auto at = static_cast<std::size_t>(i);
+      const auto one = static_cast<float>(0.02 * random.normal(index));
+      const auto other = static_cast<float>(0.02 * (2 * random.uniform(index) - 1));
+      differ += std::bit_cast<std::uint32_t>(normal[at]) != std::bit_cast<std::uint32_t>(one);
+      differ += std::bit_cast<std::uint32_t>(uniform[at]) != std::bit_cast<std::uint32_t>(other);
+    }
+    BOOST_TEST(differ == 0);
   });
 }
 

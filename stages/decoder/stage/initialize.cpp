@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "stages/decoder/stage/transformer_stage.h"
+#include "tensor/cpu/ops/random_fills.h"
 #include "tensor/device/host_copies.h"
 #include "tensor/errors/error.h"
-#include "tensor/values/random.h"
 
 namespace troupe::stages {
 namespace {
@@ -19,8 +19,7 @@ double deviation(const ParameterInfo& info, const ModelConfig& model) {
   return model.initializer_range / std::sqrt(2 * static_cast<double>(model.num_hidden_layers));
 }
 
-/// Draws a part of a matrix, in host memory. `weight` has its elements, and maybe rows of padding
-/// after them, which stay zero.
+/// Draws a part of a matrix, in host memory.
 void draw(const tensor::Tensor& weight, const tensor::Region& region, const ParameterInfo& info,
           const ModelConfig& model, std::uint64_t seed, int threads) {
   const auto& [row, rows, column, columns] = region;
@@ -63,9 +62,12 @@ void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed, int 
           std::fill_n(host.as<float>(), host.num_elements(), is_bias ? 0.0f : 1.0f);
         });
       } else {
+        // Rows of padding, which the weight may have after its own, stay zero.
         const tensor::Tensor held{weight.data, weight.dtype, {region.rows, region.columns}};
-        copies.fill(held, [&](const tensor::Tensor& host) {
-          draw(host, region, *info, model, seed, threads);
+        copies.fill_rows(held, [&](const tensor::Tensor& host, std::int64_t first_row) {
+          tensor::Region part = region;
+          part.row += first_row;
+          draw(host, part, *info, model, seed, threads);
         });
       }
     }

@@ -49,20 +49,25 @@ HWY_INLINE hn::Vec<U64> join_lower(hn::Vec<U64> lower, hn::Vec<U64> upper) {
   return hn::Or(hn::And(lower, hn::Set(U64(), 0xffffffff)), hn::ShiftLeft<32>(upper));
 }
 
+/// The blocks with these counters.
+HWY_INLINE PhiloxBlocks blocks_at(std::uint64_t key, hn::Vec<U64> counter) {
+  PhiloxBlocks x{counter, hn::ShiftRight<32>(counter), hn::Zero(U64()), hn::Zero(U64())};
+  auto key0 = static_cast<std::uint32_t>(key), key1 = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    x.round(key0, key1);
+    key0 += 0x9E3779B9;
+    key1 += 0xBB67AE85;
+  }
+  return x;
+}
+
 /// Writes the words of `blocks` blocks from counter `first` on, and of up to a vector of blocks
 /// more.
 HWY_INLINE void draw_blocks(std::uint64_t key, std::uint64_t first, std::int64_t blocks,
                             std::uint32_t* words) {
   const auto step = static_cast<std::int64_t>(hn::Lanes(U64()));
   for (std::int64_t b = 0; b < blocks; b += step) {
-    const auto counter = hn::Iota(U64(), first + static_cast<std::uint64_t>(b));
-    PhiloxBlocks x{counter, hn::ShiftRight<32>(counter), hn::Zero(U64()), hn::Zero(U64())};
-    auto key0 = static_cast<std::uint32_t>(key), key1 = static_cast<std::uint32_t>(key >> 32);
-    for (int round = 0; round < 10; ++round) {
-      x.round(key0, key1);
-      key0 += 0x9E3779B9;
-      key1 += 0xBB67AE85;
-    }
+    const auto x = blocks_at(key, hn::Iota(U64(), first + static_cast<std::uint64_t>(b)));
     HWY_ALIGN std::uint64_t pairs[2 * hn::MaxLanes(U64())];
     hn::StoreInterleaved2(join_lower(x.c0, x.c1), join_lower(x.c2, x.c3), U64(), pairs);
     std::memcpy(words + kWordsOfBlock * b, pairs, sizeof pairs);
