@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
+#include <thread>
 
 namespace troupe::stages {
 
@@ -10,20 +12,33 @@ namespace troupe::stages {
 /// empty.
 using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
-/// Adds up what the parts of a work have done, and reports it.
+/// Adds up what the parts of a work have done, in whatever threads, and reports it from the thread
+/// that made the object.
 class ProgressSum {
  public:
   /// `progress` outlives it.
   ProgressSum(const Progress& progress, std::uint64_t total) : progress_(progress), total_(total) {}
   void add(std::uint64_t done) {
     done_ += done;
-    if (progress_) progress_(done_, total_);
+    if (std::this_thread::get_id() == reporter_) report();
+  }
+  /// Reports what other threads have added since the last report. Called in the thread that made
+  /// the object, once those have ended.
+  void finish() {
+    if (done_ != reported_) report();
   }
 
  private:
+  void report() {
+    reported_ = done_;
+    if (progress_) progress_(reported_, total_);
+  }
+
   const Progress& progress_;
   const std::uint64_t total_;
-  std::uint64_t done_ = 0;
+  const std::thread::id reporter_ = std::this_thread::get_id();
+  std::atomic<std::uint64_t> done_ = 0;
+  std::uint64_t reported_ = 0;  ///< of done_
 };
 
 }  // namespace troupe::stages

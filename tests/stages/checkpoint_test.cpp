@@ -116,6 +116,33 @@ BOOST_AUTO_TEST_CASE(reading_tells_how_far_it_is) {
   reads(4 * floats, [&] { reader->load_weights(stage.parameters(), stage.device(), progress); });
 }
 
+BOOST_AUTO_TEST_CASE(several_threads_read_what_one_does) {
+  const test::TempDir dir;
+  const CheckpointInfo info = small_info(12);
+  const auto path = write_checkpoint(dir.path(), info, {0, 1, 3});
+  const auto reader = CheckpointReader::open(path);
+  FakeStage one(info.model, 0, 3), several(info.model, 0, 3);
+  std::uint64_t last = 0, all = 0;
+  const Progress progress = [&](std::uint64_t done, std::uint64_t total) {
+    last = done;
+    all = total;
+  };
+  BOOST_CHECK_NO_THROW(reader->verify(progress, 3));
+  BOOST_TEST(last == all);
+  reader->load(one, /*weights_only=*/false);
+  reader->load(several, /*weights_only=*/false, progress, 3);
+  BOOST_TEST(last == all);
+  for (std::size_t i = 0; i < one.parameters().size(); ++i) {
+    const Parameter &a = one.parameters()[i], &b = several.parameters()[i];
+    for (const auto member : {&Parameter::kept_weight, &Parameter::exp_avg, &Parameter::exp_avg_sq})
+      BOOST_TEST(test::same_bytes(a.*member, b.*member), a.name);
+  }
+  // The exception of a report ends the work, whoever does it.
+  const auto stop = [](std::uint64_t, std::uint64_t) { throw Error(ErrorKind::retry, "stop"); };
+  test::expect_error(ErrorKind::retry, {"stop"}, [&] { reader->verify(stop, 3); });
+  test::expect_error(ErrorKind::retry, {"stop"}, [&] { reader->load(several, true, stop, 3); });
+}
+
 BOOST_AUTO_TEST_CASE(rotary_embeddings_and_biases_are_read_back) {
   using tensor::RotaryType;
   for (const tensor::Rotary& rotary :

@@ -67,7 +67,7 @@ Start new_run(const LaunchOptions& options, const Machine& machine) {
                   options.from.empty()
                       ? load_manifest(options.manifest, options.overrides, machine)
                       : manifest_of_model(options.from, options.files, options.overrides, machine)};
-  start.goes_on_from = check_start(start.manifest, verifying());
+  start.goes_on_from = check_start(start.manifest, verifying(), machine.free_threads);
   RunDirectory::check_free(start.manifest->dir);
   start.changed = start.manifest->changed;
   start.manifest->changed.clear();
@@ -93,13 +93,13 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
   start.directory.emplace(std::move(directory));
   // The directory may have been moved since; the run continues where it is now.
   start.manifest.resolve(start.manifest->dir, path.string());
-  start.point = find_resume_point(path, verifying());
+  start.point = find_resume_point(path, verifying(), machine.free_threads);
   const ResumePoint& point = start.point;
   if (!point.checkpoint) {
     if (!point.torn.empty())
       throw Error(ErrorKind::data, fmt::format("{} has no checkpoint to go on from: {}",
                                                path.string(), point.torn.front().reason));
-    start.goes_on_from = check_start(start.manifest, verifying());
+    start.goes_on_from = check_start(start.manifest, verifying(), machine.free_threads);
     return start;
   }
   refuse_overrides(

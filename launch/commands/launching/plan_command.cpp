@@ -165,7 +165,8 @@ int run(const PlanOptions& options) {
   check_hosts(monitor_addresses(manifest));
   look_for_gpus(manifest, machine);
   const auto goes_on_from =
-      check_start(manifest, options.json ? nullptr : progress_line("verifying the checkpoint,"));
+      check_start(manifest, options.json ? nullptr : progress_line("verifying the checkpoint,"),
+                  machine.free_threads);
   const actors::RunSpec spec = to_run_spec(manifest);
   const Placement placement = place(spec, progress_of(spec, options));
   for (const std::string& warning : warnings(spec, placement, machine))

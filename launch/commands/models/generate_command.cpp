@@ -178,7 +178,7 @@ int run(const GenerateOptions& options) {
       spec, [&] { return device_for(options.device, std::max(1, threads / options.tp)); });
   generator.load_weights([&](auto parameters, tensor::Device& device) {
     checkpoint->load_weights(parameters, device,
-                             options.json ? nullptr : progress_line("loading weights,"));
+                             options.json ? nullptr : progress_line("loading weights,"), threads);
   });
   stages::Completions complete(
       generator, *tokenizer, options.sampling,

@@ -60,12 +60,12 @@ Manifest manifest_of_model(const std::filesystem::path& model,
 }
 
 std::optional<stages::CheckpointInfo> check_start(const Manifest& m,
-                                                  const stages::Progress& progress) {
+                                                  const stages::Progress& progress, int threads) {
   const bool is_new = m->checkpoint.resume.empty();
   const std::string& path = is_new ? m->model_from : m->checkpoint.resume;
   if (path.empty()) return std::nullopt;
   const auto checkpoint = m.about(path, [&] { return stages::CheckpointReader::open(path); });
-  m.about(path, [&] { checkpoint->verify(progress); });
+  m.about(path, [&] { checkpoint->verify(progress, threads); });
   if (is_new || m->checkpoint.weights_only) {
     m.about(path, [&] { checkpoint->check_model(m->model); });
     return std::nullopt;

@@ -23,11 +23,12 @@ Manifest manifest_of_model(const std::filesystem::path& model,
                            const std::vector<std::string>& overrides, const Machine& machine);
 
 /// Opens checkpoint.resume, or else model.from, if one is set, compares it with the manifest and
-/// reads every byte that has a checksum. Returns the checkpoint's state that the run continues:
-/// none without a checkpoint, from model.from and with checkpoint.weights_only. Throws Error{data}
-/// naming what differs or is damaged, or Error{manifest} if no steps are left.
+/// reads every byte that has a checksum, on so many threads. Returns the checkpoint's state that
+/// the run continues: none without a checkpoint, from model.from and with checkpoint.weights_only.
+/// Throws Error{data} naming what differs or is damaged, or Error{manifest} if no steps are left.
 std::optional<stages::CheckpointInfo> check_start(const Manifest& manifest,
-                                                  const stages::Progress& progress = {});
+                                                  const stages::Progress& progress = {},
+                                                  int threads = 1);
 
 /// Checks that the run can continue from this checkpoint: same model, same data, steps left to do.
 /// Throws Error{data} naming what differs, or Error{manifest} if no steps are left.

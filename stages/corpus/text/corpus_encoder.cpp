@@ -1,12 +1,10 @@
 #include "stages/corpus/text/corpus_encoder.h"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
-#include <thread>
 #include <utility>
 
 #include "stages/storage/input_file.h"
+#include "stages/storage/parallel_jobs.h"
 
 namespace troupe::stages {
 namespace {
@@ -87,23 +85,8 @@ void CorpusEncoder::hand_on(const Text& text) const {
 }
 
 void CorpusEncoder::encode_batch() {
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(options_.threads));
-  const auto work = [&](std::exception_ptr& error) {
-    try {
-      for (std::size_t i; (i = next++) < batch_.size();) encode(batch_[i]);
-    } catch (...) {
-      error = std::current_exception();
-    }
-  };
-  {
-    std::vector<std::jthread> helpers;  // they work beside this thread
-    const std::size_t wanted = std::min(errors.size(), batch_.size());
-    for (std::size_t i = 1; i < wanted; ++i) helpers.emplace_back(work, std::ref(errors[i]));
-    work(errors[0]);
-  }
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
+  carry_out(options_.threads, batch_.size(),
+            [this]() -> Job { return [this](std::size_t number) { encode(batch_[number]); }; });
   for (const Text& text : batch_) hand_on(text);
   done_bytes_ = std::min(done_bytes_ + batch_bytes_, total_bytes_);
   batch_.clear();

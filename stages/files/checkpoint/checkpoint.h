@@ -108,20 +108,22 @@ class CheckpointReader {
   /// Throws Error{data} naming the first field in which `model` differs, with both values. Only
   /// fields that decide what the weights mean count, so neither dtype nor initializer_range does.
   virtual void check_model(const ModelConfig& model) const = 0;
-  /// Reads every byte and compares it with its checksum. Throws Error{data} naming the damaged
-  /// file.
-  virtual void verify(const Progress& progress = {}) const = 0;
+  /// Reads every byte and compares it with its checksum, on so many threads. Throws Error{data}
+  /// naming the damaged file.
+  virtual void verify(const Progress& progress = {}, int threads = 1) const = 0;
   /// Fills Parameter::region of the stage's weights (and optimizer state unless weights_only, or
   /// unless there is none) and calls weights_changed(); rows of padding are left as they are. If
   /// replicas divide the state, the weights of slices that this one does not keep are left too:
   /// DataParallel::share_weights() completes them. Reads
   /// its own bytes, or the written regions that overlap it, each compared with its checksum, a
-  /// block at a time: a shard of as many as wrote reads no more than its own bytes. Throws
-  /// Error{data} naming file and tensor.
-  virtual void load(Stage& stage, bool weights_only, const Progress& progress = {}) const = 0;
+  /// block at a time: a shard of as many as wrote reads no more than its own bytes. Several threads
+  /// read a tensor each; fewer than asked for if the host's copies of what goes to a device would
+  /// take too much memory. Throws Error{data} naming file and tensor.
+  virtual void load(Stage& stage, bool weights_only, const Progress& progress = {},
+                    int threads = 1) const = 0;
   /// Does the same for the weights alone, of parameters in memory of `device` that no Stage has.
   virtual void load_weights(std::span<const Parameter> parameters, tensor::Device& device,
-                            const Progress& progress = {}) const = 0;
+                            const Progress& progress = {}, int threads = 1) const = 0;
 };
 
 /// Numbers N of the complete checkpoints step-N under a run's checkpoints directory, ascending.

@@ -1,12 +1,17 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <memory>
+#include <vector>
+
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/files/checkpoint/checkpoint_content.h"
 #include "stages/files/checkpoint/checkpoint_state.h"
 #include "stages/files/hugging_face/side_files.h"
 #include "stages/files/safetensors/stored_tensor.h"
 #include "stages/storage/data_error.h"
+#include "stages/storage/parallel_jobs.h"
 #include "tensor/device/host_copies.h"
 #include "tensor/errors/error.h"
 
@@ -58,6 +63,64 @@ std::uint64_t bytes_of(std::span<const Parameter> parameters) {
   return bytes;
 }
 
+/// A region of a parameter that is read from one tensor of the files.
+struct Reading {
+  const TensorMap& tensors;
+  std::string name;
+  const ParameterInfo& info;
+  tensor::Region region;
+  tensor::Tensor out;
+  std::uint64_t bytes;  ///< that it counts for progress
+};
+
+/// What a stage keeps of the parameter, of its moments too if there is an `optimizer`. Frozen
+/// parameters have none, and count as if they had.
+void add_readings(const CheckpointContent& content, const ParameterInfo& info,
+                  const Parameter& parameter, bool without_state, std::vector<Reading>& readings) {
+  const std::string& name = info.stored.tensor;
+  const auto add_slice = [&](int slice, const tensor::Tensor& weight, const tensor::Tensor& exp_avg,
+                             const tensor::Tensor& exp_avg_sq) {
+    const tensor::Region kept = parameter.region_of(slice);
+    const bool has_moments = !without_state && !parameter.update.frozen;
+    readings.push_back({content.weights, name, info, kept, weight,
+                        bytes_of(kept) * (without_state || has_moments ? 1 : 3)});
+    if (!has_moments) return;
+    readings.push_back(
+        {content.optimizer, exp_avg_name(name), info, kept, exp_avg, bytes_of(kept)});
+    readings.push_back(
+        {content.optimizer, exp_avg_sq_name(name), info, kept, exp_avg_sq, bytes_of(kept)});
+  };
+  add_slice(parameter.slice, parameter.kept_weight, parameter.exp_avg, parameter.exp_avg_sq);
+  if (parameter.twin_slice >= 0)
+    add_slice(parameter.twin_slice, parameter.twin_weight, parameter.twin_exp_avg,
+              parameter.twin_exp_avg_sq);
+}
+
+/// How many of the threads may read, each through memory of its own for the largest tensor.
+int threads_within_memory(int threads, const std::vector<Reading>& readings,
+                          const tensor::Device& device) {
+  constexpr std::uint64_t kHostBytes = std::uint64_t{2} << 30;
+  std::uint64_t largest = 1;
+  for (const Reading& reading : readings) largest = std::max(largest, bytes_of(reading.region));
+  if (device.host_reads_memory()) return threads;  // which then reads in place
+  return std::clamp(static_cast<int>(kHostBytes / largest), 1, threads);
+}
+
+/// Reads all, and adds up how far it is.
+void read_all(const std::vector<Reading>& readings, tensor::Device& device, int threads,
+              ProgressSum& sum) {
+  carry_out(threads_within_memory(threads, readings, device), readings.size(), [&]() -> Job {
+    const auto copies = std::make_shared<tensor::HostCopies>(device);
+    return [&, copies](std::size_t number) {
+      const auto& [tensors, name, info, region, out, bytes] = readings[number];
+      read_tensor(tensors, name, info, region, out, *copies);
+      copies->synchronize();
+      sum.add(bytes);
+    };
+  });
+  sum.finish();
+}
+
 class OpenCheckpoint final : public CheckpointReader {
  public:
   OpenCheckpoint(fs::path dir, CheckpointContent content)
@@ -70,63 +133,58 @@ class OpenCheckpoint final : public CheckpointReader {
   }
   void check_model(const ModelConfig& model) const override;
 
-  void verify(const Progress& progress) const override {
+  void verify(const Progress& progress, int threads) const override {
+    struct Part {
+      const SafetensorsFile& file;
+      const TensorEntry& entry;
+      const RegionSum& expected;
+    };
+    std::vector<Part> parts;
     std::uint64_t total = 0;
     for (const auto* files : {&content_.weights_files, &content_.optimizer_files})
-      for (const SafetensorsFile& file : *files) total += file.bytes_with_sums();
+      for (const SafetensorsFile& file : *files) {
+        total += file.bytes_with_sums();
+        for (const TensorEntry& entry : file.tensors())
+          for (const RegionSum& expected : entry.sums) parts.push_back({file, entry, expected});
+      }
     ProgressSum verified(progress, total);
     about(dir_, [&] {
-      for (const auto* files : {&content_.weights_files, &content_.optimizer_files})
-        for (const SafetensorsFile& file : *files) file.verify(verified);
+      carry_out(threads, parts.size(), [&]() -> Job {
+        return [&](std::size_t number) {
+          const auto& [file, entry, expected] = parts[number];
+          file.verify(entry, expected, verified);
+        };
+      });
+      verified.finish();
     });
   }
 
-  void load(Stage& stage, bool weights_only, const Progress& progress) const override {
+  void load(Stage& stage, bool weights_only, const Progress& progress, int threads) const override {
     const auto infos = parameters_by_name(content_.info.model);
     const bool without_state = weights_only || content_.optimizer.empty();
     ProgressSum loaded(progress, bytes_of(stage.parameters()) * (without_state ? 1 : 3));
-    tensor::HostCopies copies(stage.stream_of(Pass::forward).device());
     about(dir_, [&] {
-      for (const Parameter& parameter : stage.parameters()) {
-        const ParameterInfo& info = info_of(infos, parameter);
-        const std::string& name = info.stored.tensor;
-        const auto read_slice = [&](int slice, const tensor::Tensor& weight,
-                                    const tensor::Tensor& exp_avg,
-                                    const tensor::Tensor& exp_avg_sq) {
-          const tensor::Region kept = parameter.region_of(slice);
-          read_tensor(content_.weights, name, info, kept, weight, copies);
-          loaded.add(bytes_of(kept));
-          if (without_state) return;
-          if (!parameter.update.frozen) {
-            read_tensor(content_.optimizer, exp_avg_name(name), info, kept, exp_avg, copies);
-            read_tensor(content_.optimizer, exp_avg_sq_name(name), info, kept, exp_avg_sq, copies);
-          }
-          loaded.add(2 * bytes_of(kept));
-        };
-        read_slice(parameter.slice, parameter.kept_weight, parameter.exp_avg, parameter.exp_avg_sq);
-        if (parameter.twin_slice >= 0)
-          read_slice(parameter.twin_slice, parameter.twin_weight, parameter.twin_exp_avg,
-                     parameter.twin_exp_avg_sq);
-      }
+      std::vector<Reading> readings;
+      for (const Parameter& parameter : stage.parameters())
+        add_readings(content_, info_of(infos, parameter), parameter, without_state, readings);
+      read_all(readings, stage.stream_of(Pass::forward).device(), threads, loaded);
     });
-    copies.synchronize();
     stage.weights_changed();
   }
 
   void load_weights(std::span<const Parameter> parameters, tensor::Device& device,
-                    const Progress& progress) const override {
+                    const Progress& progress, int threads) const override {
     ProgressSum loaded(progress, bytes_of(parameters));
     const auto infos = parameters_by_name(content_.info.model);
-    tensor::HostCopies copies(device);
     about(dir_, [&] {
+      std::vector<Reading> readings;
       for (const Parameter& parameter : parameters) {
         const ParameterInfo& info = info_of(infos, parameter);
-        read_tensor(content_.weights, info.stored.tensor, info, parameter.region, parameter.weight,
-                    copies);
-        loaded.add(bytes_of(parameter.region));
+        readings.push_back({content_.weights, info.stored.tensor, info, parameter.region,
+                            parameter.weight, bytes_of(parameter.region)});
       }
+      read_all(readings, device, threads, loaded);
     });
-    copies.synchronize();
   }
 
  private:

@@ -103,6 +103,8 @@ class SafetensorsFile {
                    Order order = Order::rows) const;
   /// Checks the bytes of every tensor that has an XXH64, and reports them region by region.
   void verify(ProgressSum& verified) const;
+  /// Does that for one region of a tensor of tensors(), in any thread.
+  void verify(const TensorEntry& entry, const RegionSum& expected, ProgressSum& verified) const;
   /// The number of bytes that verify() reads.
   std::uint64_t bytes_with_sums() const;
 

@@ -89,15 +89,17 @@ void SafetensorsFile::read_floats(const TensorEntry& entry, const Region& wanted
 }
 
 void SafetensorsFile::verify(ProgressSum& verified) const {
+  for (const TensorEntry& entry : header_.tensors)
+    for (const RegionSum& expected : entry.sums) verify(entry, expected, verified);
+}
+
+void SafetensorsFile::verify(const TensorEntry& entry, const RegionSum& expected,
+                             ProgressSum& verified) const {
   const InputFile input = InputFile::open(path_);
   std::vector<std::byte> buffer(kBlockBytes);
-  for (const TensorEntry& entry : header_.tensors)
-    for (const RegionSum& expected : entry.sums) {
-      check(
-          entry, expected,
-          read_region(input, matrix_of(entry), expected.region, buffer, [](const auto&, auto) {}));
-      verified.add(bytes_of(entry, expected));
-    }
+  check(entry, expected,
+        read_region(input, matrix_of(entry), expected.region, buffer, [](const auto&, auto) {}));
+  verified.add(bytes_of(entry, expected));
 }
 
 std::uint64_t SafetensorsFile::bytes_with_sums() const {
