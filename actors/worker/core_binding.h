@@ -16,6 +16,7 @@ class CoreBinding {
   void bind(int place, int count);
   /// Lets the process use all allowed cores again.
   void release();
+  int num_allowed() const { return CPU_COUNT(&allowed_); }
 
  private:
   void apply(const cpu_set_t& cores);

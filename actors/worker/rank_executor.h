@@ -85,6 +85,7 @@ class RankExecutor {
   Ready::Difference compare_replicas(RankConfiguration& now);
   void copy_first_state(RankConfiguration& now, const std::vector<int>& copied);
   void load(const EnterConfiguration& order, StageState& state);
+  int loading_threads(const HostShare& host) const;
   void open_channel(std::uint32_t configuration, const Configuration& members,
                     std::vector<transport::Edge> edges,
                     std::vector<transport::KeptSlots> kept = {});

@@ -150,9 +150,11 @@ std::optional<Ready> RankExecutor::prepare(const EnterConfiguration& order) {
   connect(configuration, order.start.state, &now->part);
   const auto begin = std::chrono::steady_clock::now();
   take_state(order, now.get());
+  const double move_s = seconds_since(begin);
+  use_cores(order.start.host);  // loading may have used others
   Ready ready{.configuration = configuration.number,
               .rank = rank,
-              .move_s = seconds_since(begin),
+              .move_s = move_s,
               .digest = assembly.digest};
   const auto is_copied = [&](int source) {
     return std::ranges::find(order.start.state.copied, source) != order.start.state.copied.end();
@@ -320,17 +322,37 @@ void RankExecutor::copy_first_state(RankConfiguration& now, const std::vector<in
   now.copies->adopt(*held);
 }
 
+/// The threads that set a rank's state before its first step. Those of a GPU's rank, which needs no
+/// others to compute, are its share of its machine's cores.
+int RankExecutor::loading_threads(const HostShare& host) const {
+  constexpr int kMost = 32;  // memory is no faster for more
+  const int threads = spec_.cluster.device.threads;
+  if (device_->host_reads_memory()) return threads;
+  return std::max(threads, std::min(kMost, cores_.num_allowed() / std::max(1, host.ranks)));
+}
+
 void RankExecutor::load(const EnterConfiguration& order, StageState& state) {
+  const int threads = loading_threads(order.start.host);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto log = [&](const char* done) {
+    spdlog::info("{} in {:.1f} s, threads: {}", done, seconds_since(begin), threads);
+  };
+  // Threads inherit the cores of the one that starts them.
+  if (threads > spec_.cluster.device.threads) cores_.release();
   if (order.start.checkpoint.empty()) {
-    stages::initialize(*state.stage, spec_.model, spec_.seed, spec_.cluster.device.threads);
-    return;
+    set_state("drawing weights");
+    stages::initialize(*state.stage, spec_.model, spec_.seed, threads);
+    return log("weights drawn");
   }
   const auto checkpoint = stages::CheckpointReader::open(order.start.checkpoint);
   checkpoint->check_model(spec_.model);
-  checkpoint->load(*state.stage, order.start.weights_only,
-                   [this](std::uint64_t done, std::uint64_t total) {
-                     set_state("loading, " + std::to_string(100 * done / total) + " %");
-                   });
+  checkpoint->load(
+      *state.stage, order.start.weights_only,
+      [this](std::uint64_t done, std::uint64_t total) {
+        set_state("loading, " + std::to_string(100 * done / total) + " %");
+      },
+      threads);
+  log("checkpoint read");
 }
 
 }  // namespace troupe::actors
