@@ -12,6 +12,12 @@ if(CUDA_STUB_LIBRARY)
   add_subdirectory(stub_driver)
 endif()
 
+# A back end of another build, in a folder of its own.
+add_library(troupe_other_build_library SHARED support/other_build_library.cpp)
+set(other_build_folder ${CMAKE_CURRENT_BINARY_DIR}/other_build)
+set_target_properties(troupe_other_build_library PROPERTIES OUTPUT_NAME troupe_cuda
+                                                            LIBRARY_OUTPUT_DIRECTORY ${other_build_folder})
+
 # troupe_one_file_test(<file> <label> <timeout> [<library>...]): a test in a program of its own.
 function(troupe_one_file_test file label timeout)
   get_filename_component(name ${file} NAME_WE)
@@ -45,6 +51,8 @@ function(troupe_cuda_test file)
     endif()
   elseif(file MATCHES "^tensor/")
     target_sources(tensor_tests PRIVATE ${file})
+    set_property(SOURCE ${file} APPEND PROPERTY COMPILE_DEFINITIONS TROUPE_OTHER_BUILD_FOLDER="${other_build_folder}")
+    add_dependencies(tensor_tests troupe_other_build_library)
     troupe_test(tensor.${name} tensor_tests "unit;cuda" 120)
   elseif(name STREQUAL "compiled_kernels_test")
     if(kernels)

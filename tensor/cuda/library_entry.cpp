@@ -1,5 +1,6 @@
 #include "tensor/cuda/cuda_device.h"
 #include "tensor/cuda/runtime/gpus.h"
+#include "tensor/libraries/device_library.h"
 
 // What the program finds in libtroupe_cuda.so, once it is open, by these names; library.map hides
 // everything else.
@@ -12,6 +13,11 @@ using troupe::tensor::DeviceSpec;
 /// does.
 extern "C" Device* troupe_make_device(const DeviceSpec& spec) {
   return new troupe::tensor::cuda::CudaDevice(spec);
+}
+
+/// The interface_hash() of the headers that the library was built from.
+extern "C" const char* troupe_interface() {
+  return troupe::tensor::interface_hash();
 }
 
 /// Adds to `report` what report_cuda_devices() tells of the driver and its GPUs.

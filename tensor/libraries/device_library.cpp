@@ -58,8 +58,8 @@ Opened open_back_end(const LibrarySearch& search, const std::vector<std::string_
   }
   if (!opened.fault.empty()) return opened;
   opened.back_end = open_own_library(search, "libtroupe_cuda.so");
-  if (opened.back_end.handle) return opened;
-  opened.fault = opened.back_end.fault;
+  opened.fault =
+      opened.back_end.handle ? fault_of_interface(opened.back_end) : opened.back_end.fault;
   if (opened.back_end.path.empty()) {
     opened.fault +=
         "; it is built where CMake finds nvcc of CUDA 13, which launch/install_cuda brings";
@@ -75,18 +75,25 @@ std::string fault_of_driver(const LibrarySearch& search) {
          "release 580 or later";
 }
 
+/// A function that every back end has.
 template <typename Function>
 Function* function_of(const OpenLibrary& back_end, const char* name) {
   void* const found = back_end.symbol(name);
-  if (!found) {
-    throw Error(ErrorKind::unavailable,
-                fmt::format("{} is of another version than this program: it has no {}",
-                            back_end.path.string(), name));
-  }
+  TROUPE_ASSERT(found);
   return reinterpret_cast<Function*>(found);
 }
 
 }  // namespace
+
+std::string fault_of_interface(const OpenLibrary& back_end) {
+  void* const found = back_end.symbol("troupe_interface");
+  const std::string has = found ? reinterpret_cast<const char* (*)()>(found)() : "none";
+  if (has == interface_hash()) return "";
+  return fmt::format(
+      "{} is of another build than this program: its interface is {}, the program's {}; build both "
+      "from one tree",
+      back_end.path.string(), has, interface_hash());
+}
 
 DeviceReport report_cuda_devices() {
   const LibrarySearch search = LibrarySearch::of_this_process();

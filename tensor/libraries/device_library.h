@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tensor/device/device.h"
+#include "tensor/libraries/library_search.h"
 
 // The CUDA back end is a shared library of its own, libtroupe_cuda.so, which is opened only when it
 // is asked for, so that one program starts on every machine. It is never closed.
@@ -36,6 +37,13 @@ struct DeviceReport {
   std::string fault;                ///< why no device can be used; empty if one can
   bool emulates = false;            ///< whether the library stands in for GPUs on the host
 };
+
+/// A hash of the headers by which the program and the back end call each other. Those of one tree
+/// have the same, whatever else differs.
+const char* interface_hash();
+/// Why the program cannot use a back end that is open: it was built from other headers; empty if it
+/// can. Nothing but the library's own hash is read.
+std::string fault_of_interface(const OpenLibrary& back_end);
 
 /// What this machine has for the CUDA back end. Loads the libraries, which may take a second, but
 /// takes no memory of a GPU and starts no work on one. Throws nothing for what is missing.

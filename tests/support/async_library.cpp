@@ -24,6 +24,10 @@ bool fails(std::uint64_t op) {
 
 extern "C" {
 
+__attribute__((visibility("default"))) const char* troupe_interface() {
+  return troupe::tensor::interface_hash();
+}
+
 __attribute__((visibility("default"))) void troupe_report_devices(
     troupe::tensor::DeviceReport& report) {
   constexpr int kDevices = 8;

@@ -13,6 +13,10 @@ extern "C" Device* troupe_make_device(const DeviceSpec&) {
   return new troupe::test::EmulatedDevice(kSeed);
 }
 
+extern "C" const char* troupe_interface() {
+  return troupe::tensor::interface_hash();
+}
+
 extern "C" void troupe_report_devices(DeviceReport& report) {
   constexpr std::size_t kMemory = std::size_t{64} << 30;
   report.driver = "emulated";

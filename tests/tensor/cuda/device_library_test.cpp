@@ -85,6 +85,20 @@ BOOST_AUTO_TEST_CASE(a_library_is_opened_by_the_loader_with_its_path) {
   BOOST_TEST(library.fault.empty());
 }
 
+// Nothing else of such a library may be called: its classes may have other members.
+BOOST_AUTO_TEST_CASE(a_library_of_another_build_is_refused) {
+  const OpenLibrary own = open_own_library(LibrarySearch("/tree/troupe", TROUPE_OTHER_BUILD_FOLDER),
+                                           "libtroupe_cuda.so");
+  BOOST_TEST_REQUIRE(own.handle, own.fault);
+  const std::string fault = fault_of_interface(own);
+  for (const std::string& part :
+       {own.path.string(), std::string("another build"), std::string("0123456789abcdef"),
+        std::string(interface_hash()), std::string("build both from one tree")})
+    BOOST_TEST(fault.find(part) != std::string::npos, fault << " lacks " << part);
+  const OpenLibrary older = open_cuda_library(LibrarySearch("/tree/troupe", ""), "libc.so.6");
+  BOOST_TEST(fault_of_interface(older).find("its interface is none") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(a_machine_without_a_driver_says_so) {
   if (machine_has_driver()) {
     BOOST_TEST_MESSAGE("skipped: this machine has a driver");
