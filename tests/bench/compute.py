@@ -1,9 +1,10 @@
 """Benchmarks of one rank's training step: against oneDNN's products alone, and against PyTorch."""
-import importlib.util, pathlib, sys
+import contextlib, importlib.util, pathlib, sys
 
 from measure import Row, Worker
 
 THREADS = "2"
+BILLIONS = 27.4e6 / 1e9  # parameters of the model
 TOKENS = 16 * 256  # of a step: global samples x sequence length
 DTYPES = {"f32": "float32", "bf16": "bfloat16"}
 
@@ -41,3 +42,26 @@ def torch(bench):
             bench.record("ratio", theirs / step)
     return Row(bench.name, bench.median("ours, tokens/s"), "tokens/s", bench.median("ratio"),
                f"{peer.ready.removeprefix('ready ')}: {bench.median('PyTorch, tokens/s'):.0f} tokens/s")
+
+
+def initial_weights(bench):
+    """Seconds that the initial weights of a billion parameters take, against torch.nn.init.normal_ of the same shapes,
+    if the python3 that runs this has torch."""
+    with contextlib.ExitStack() as stack:
+        ours = stack.enter_context(Worker(bench.program("step_bench"), "float32", THREADS))
+        peer = None
+        if importlib.util.find_spec("torch") is not None:
+            script = str(pathlib.Path(__file__).with_name("initial_weights_peer.py"))
+            peer = stack.enter_context(Worker(sys.executable, script, THREADS))
+        for _ in range(bench.repeats(9)):
+            drawn = ours.ask("weights")
+            bench.record("ours, s", drawn / BILLIONS)
+            if peer:
+                theirs = peer.ask("weights")
+                bench.record("PyTorch, s", theirs / BILLIONS)
+                bench.record("ratio", theirs / drawn)
+    seconds = bench.median("ours, s")
+    if not peer:
+        return Row(bench.name, seconds, "s")
+    return Row(bench.name, seconds, "s", bench.median("ratio"),
+               f"{peer.ready.removeprefix('ready ')}, normal_: {bench.median('PyTorch, s'):.2f} s")

@@ -3,7 +3,8 @@
 //   step_bench float32|bfloat16 THREADS
 //
 // Prints "ready GFLOP". Then every line on standard input is an order, answered with the seconds it
-// took: "step" runs a training step, "products" its matrix products without anything between them.
+// took: "step" runs a training step, "products" its matrix products without anything between them,
+// "weights" draws the initial weights.
 
 #include <omp.h>
 
@@ -40,9 +41,12 @@ class TrainingStep {
         ids_(spread_tokens(workload)),
         loss_(device_->allocate(sizeof(double), tensor::MemoryKind::pinned)),
         squared_norms_(stage_->parameters().size()) {
-    stages::initialize(*stage_, workload.model, 1, threads);
+    draw_weights(workload, threads);
   }
 
+  void draw_weights(const Workload& workload, int threads) {
+    stages::initialize(*stage_, workload.model, 1, threads);
+  }
   void run() {
     stage_->begin_step();
     for (int microbatch = 0; microbatch < num_microbatches_; ++microbatch) {
@@ -84,8 +88,10 @@ void serve(const Workload& workload, int threads) {
       std::cout << seconds_of([&] { step.run(); }) << std::endl;
     else if (order == "products")
       std::cout << seconds_of(run_products) << std::endl;
+    else if (order == "weights")
+      std::cout << seconds_of([&] { step.draw_weights(workload, threads); }) << std::endl;
     else
-      throw Error(ErrorKind::usage, "'" + order + "' is no order: step or products");
+      throw Error(ErrorKind::usage, "'" + order + "' is no order: step, products or weights");
   }
 }
 
