@@ -21,6 +21,8 @@ std::string of_process(pid_t pid, const std::string& file) {
   return content_of("/proc/" + std::to_string(pid) + "/" + file);
 }
 
+const std::string kProgram = TROUPE_SOURCE_FOLDER "/tests/hosts/lab.py";
+
 std::vector<std::string> entering(pid_t first_process, const std::vector<std::string>& words) {
   std::vector<std::string> all{"nsenter", "--target=" + std::to_string(first_process),
                                "--net",   "--ipc",
@@ -38,9 +40,7 @@ std::string host_of(pid_t pid) {
 
 }  // namespace
 
-Lab::Lab(int hosts)
-    : program_({TROUPE_SOURCE_FOLDER "/tests/hosts/lab.py", std::to_string(hosts)},
-               Program::Input::written) {
+Lab::Lab(int hosts) : program_({kProgram, std::to_string(hosts)}, Program::Input::written) {
   std::istringstream pids(answer());
   for (pid_t pid = 0; pids >> pid;) first_processes_.push_back(pid);
 }
@@ -72,6 +72,11 @@ void Lab::make_private(int host, const std::string& folder) {
   ask("private " + std::to_string(host) + " '" + folder + "'", {});
 }
 
+std::string Lab::lacks_slurm() {
+  const Finished check = Program({kProgram, "--check", "slurm"}).finish();
+  return check.exit_code == 0 ? "" : check.out + check.err;
+}
+
 Finished Lab::run(int host, const std::vector<std::string>& words) const {
   return Program(entering(first_process(host), words)).finish();
 }
@@ -85,7 +90,8 @@ std::vector<Lab::Process> Lab::processes(int host) const {
     if (pid <= 0 || wanted.empty() || host_of(pid) != wanted || !is_alive(pid)) continue;
     std::string command = of_process(pid, "cmdline");
     std::ranges::replace(command, '\0', ' ');
-    if (pid != first && command != "sleep infinity " && of_process(pid, "comm") != "sshd\n")
+    const std::string name = of_process(pid, "comm");
+    if (pid != first && command != "sleep infinity " && name != "sshd\n" && name != "slurmd\n")
       found.push_back({.pid = pid, .command = command});
   }
   return found;

@@ -38,6 +38,13 @@ class Lab {
   /// another by the words of `ssh`, its name, and the command.
   void start_ssh() { ask("ssh", {}); }
   static std::vector<std::string> ssh() { return {"ssh", "-F", "/run/lab/ssh_config"}; }
+  /// Starts a Slurm whose nodes the hosts are. Afterwards a host gives it orders by the words of
+  /// `slurm` and the command. `lacks_slurm` says what this machine lacks for it; empty if nothing.
+  void start_slurm() { ask("slurm", {}); }
+  static std::vector<std::string> slurm() {
+    return {"env", "SLURM_CONF=/run/lab/slurm/slurm.conf"};
+  }
+  static std::string lacks_slurm();
 
   /// An address of a host; its names in /etc/hosts are h0 and h0-v6.
   static std::string address(int host) { return "10.88.0." + std::to_string(10 + host); }
@@ -52,7 +59,8 @@ class Lab {
     pid_t pid;
     std::string command;
   };
-  /// What runs on a host beside what a host itself is: its first processes and its SSH server.
+  /// What runs on a host beside what a host itself is: its first processes and its servers of SSH
+  /// and Slurm.
   std::vector<Process> processes(int host) const;
 
  private:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Hosts made of one Linux machine, as root: usage: lab.py HOSTS | lab.py --check
+"""Hosts made of one Linux machine, as root: usage: lab.py HOSTS | lab.py --check [slurm]
 
 Each host h0, h1, ... is a network, ipc, uts, mount and pid namespace of its own, with its own /dev/shm and /sys; files
 are the machine's. A bridge joins them in one more network namespace, so that labs beside each other do not meet, and
@@ -13,10 +13,11 @@ of its standard input. Each is answered by "ok" or by "failed: WHY":
   loss H PERMILLE    of what a host sends is lost; 0: nothing
   rate H MBIT        a second is what a host sends and receives at most; 0: no limit
   ssh                an SSH server on each host, with keys made for it: ssh -F /run/lab/ssh_config h1
+  slurm              a Slurm whose nodes the hosts are: SLURM_CONF=/run/lab/slurm/slurm.conf sbatch ... (slurm.py)
   private H PATH     host H has an empty file system of its own at that path
 
 When its input ends, nothing of it is left. Nor is there if it is killed: hosts die with it, and the kernel removes what
-no process uses. --check says what the machine lacks, and ends with 77 then.
+no process uses. --check says what the machine lacks, for Slurm too if asked, and ends with 77 then.
 """
 import os
 import pathlib
@@ -26,6 +27,9 @@ import signal
 import subprocess
 import sys
 import time
+
+sys.dont_write_bytecode = True  # leave nothing in the source folder
+import slurm
 
 PROGRAMS = ("ip", "tc", "nft", "nsenter", "setpriv", "unshare", "ssh", "ssh-keygen", "/usr/sbin/sshd")
 OF_A_LAB = ("--net", "--ipc", "--uts", "--mount", "--propagation", "private")
@@ -74,6 +78,9 @@ Host h* 10.88.0.*
 """
 
 
+HEAD = "10.88.0.1"  # the lab itself, where Slurm's controller is
+
+
 def address(host):
     return f"10.88.0.{10 + host}"
 
@@ -102,14 +109,18 @@ class Lab:
         self.dropped = set()
         self.lost = {}
         self.has_ssh = False
+        self.of_slurm = None
         command("mount", "-t", "tmpfs", "tmpfs", "/run")
         for folder in (FILES / "cgroup", "/run/sshd", "/run/lock"):
             os.makedirs(folder)
         names = [f"{address(host)} h{host}\nfd88::{10 + host:x} h{host}-v6" for host in range(count)]
-        (FILES / "hosts").write_text("\n".join(["127.0.0.1 localhost", "::1 localhost", *names, ""]))
+        (FILES / "hosts").write_text("\n".join(["127.0.0.1 localhost", "::1 localhost", f"{HEAD} head", *names, ""]))
         command("mount", "--bind", FILES / "hosts", "/etc/hosts")
         command("ip", "link", "add", "lab", "type", "bridge", "mcast_snooping", "0")
         command("ip", "link", "set", "lab", "up")
+        command("ip", "link", "set", "lo", "up")
+        command("ip", "address", "add", f"{HEAD}/24", "dev", "lab")
+        command("hostname", "head")
         for host in range(count):
             self.boot(host)
 
@@ -134,6 +145,8 @@ class Lab:
         self.off.remove(host)
         if self.has_ssh:
             self.start_sshd(host)
+        if self.of_slurm:
+            self.of_slurm.start_node(f"h{host}")
         return str(self.pids[host])
 
     def on(self, host, *words, text=None):
@@ -153,7 +166,8 @@ class Lab:
     def poweroff(self, host):
         self.cut(host)
         self.end(host)
-        command("ip", "link", "delete", f"h{host}")
+        # The kernel removes it some time after the host's last process.
+        subprocess.run(["ip", "link", "delete", f"h{host}"], capture_output=True)
 
     def end(self, host):
         """Kills the first process, with which the kernel ends all others, and waits for the end of them all."""
@@ -206,17 +220,24 @@ class Lab:
         listens = ":0016 00000000:0000 0A"
         until(lambda: listens in pathlib.Path(f"/proc/{self.pids[host]}/net/tcp").read_text(), f"sshd of h{host}")
 
+    def slurm(self):
+        hosts = [(f"h{host}", address(host)) for host in range(len(self.pids))]
+        self.of_slurm = slurm.Slurm(FILES / "slurm", HEAD, hosts, lambda name, *words: self.on(int(name[1:]), *words))
+        until(lambda: self.of_slurm.idle() == len(hosts), "Slurm's nodes are idle")
+
     def private(self, host, path):
         self.on(host, "mount", "-t", "tmpfs", "tmpfs", path)
 
     def close(self):
         for host in set(range(len(self.pids))) - self.off:
             self.end(host)
+        if self.of_slurm:
+            self.of_slurm.close()
 
 
 def obey(lab, line):
     name, *words = shlex.split(line)
-    operations = ("run", "cut", "heal", "poweroff", "boot", "drop", "undrop", "loss", "rate", "ssh", "private")
+    operations = ("run", "cut", "heal", "poweroff", "boot", "drop", "undrop", "loss", "rate", "ssh", "slurm", "private")
     if name not in operations:
         raise RuntimeError(f"{name}: no operation; there are {', '.join(operations)}")
     numbers = {"run": 1, "private": 1}.get(name, len(words))
@@ -239,8 +260,8 @@ def lacking():
 
 
 def main():
-    if sys.argv[1:] == ["--check"]:
-        reason = lacking()
+    if sys.argv[1:] in (["--check"], ["--check", "slurm"]):
+        reason = lacking() or (slurm.lacking() if "slurm" in sys.argv else "")
         print(f"skipped: {reason}" if reason else "ok")
         sys.exit(SKIPPED if reason else 0)
     if len(sys.argv) != 2 or not sys.argv[1].isdigit():
