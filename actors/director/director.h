@@ -12,7 +12,7 @@
 
 #include "actors/director/checkpoint_actor.h"
 #include "actors/director/cluster.h"
-#include "actors/director/processes.h"
+#include "actors/agent/processes.h"
 #include "actors/director/replica_actor.h"
 #include "actors/director/status_board.h"
 #include "actors/messages/control_plane.h"

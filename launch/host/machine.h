@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/director/control_groups.h"
+#include "actors/agent/control_groups.h"
 #include "tensor/libraries/device_library.h"
 
 namespace troupe::launch {

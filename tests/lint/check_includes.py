@@ -89,7 +89,8 @@ ROOMS = {
         "worker/state": {"topology", "messages"},
         "worker": {"topology", "messages", "monitors", "protocol", "tuning", "worker"},
         "worker": {"topology", "messages", "monitors", "protocol", "tuning", "worker"},
-        "director": {"topology", "messages", "monitors", "protocol", "tuning"},
+        "agent": {"topology", "messages", "protocol"},
+        "director": {"topology", "messages", "monitors", "protocol", "tuning", "agent"},
     },
     "launch": {
         "host": set(),

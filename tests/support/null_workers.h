@@ -8,7 +8,7 @@
 #include <random>
 #include <utility>
 
-#include "actors/director/processes.h"
+#include "actors/agent/processes.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/order_queue.h"
 #include "actors/topology/run_spec.h"

@@ -1,4 +1,4 @@
-#include "actors/director/processes.h"
+#include "actors/agent/processes.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "actors/director/dead_worker.h"
+#include "actors/agent/dead_worker.h"
 #include "actors/messages/control_plane.h"
 #include "tensor/errors/error.h"
 #include "tensor/errors/shortage.h"

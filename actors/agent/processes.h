@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/director/control_groups.h"
+#include "actors/agent/control_groups.h"
 #include "actors/messages/worker_bootstrap.h"
 #include "actors/protocol/protocol_events.h"
 

@@ -1,4 +1,4 @@
-#include "actors/director/control_groups.h"
+#include "actors/agent/control_groups.h"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "actors/director/dead_worker.h"
+#include "actors/agent/dead_worker.h"
 
 #include <sys/ipc.h>
 #include <sys/shm.h>

@@ -1,4 +1,4 @@
-#include "actors/director/processes.h"
+#include "actors/agent/processes.h"
 
 #include <sys/ipc.h>
 #include <sys/resource.h>
