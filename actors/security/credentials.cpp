@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "actors/security/openssl_library.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::actors {
@@ -91,6 +92,7 @@ void sign(X509* certificate, EVP_PKEY* key) {
 }
 
 std::string random_secret() {
+  open_openssl();
   std::string secret(kSeedBytes, '\0');
   openssl_check(RAND_bytes(reinterpret_cast<unsigned char*>(secret.data()), kSeedBytes) == 1,
                 "draw a secret");
@@ -109,6 +111,7 @@ std::string take(std::string_view& text, std::string_view begin, std::string_vie
 
 /// Why the parts do not belong together; empty if they do.
 std::string fault_of(const Credentials& credentials) {
+  open_openssl();
   const auto authority = read_certificate(credentials.authority);
   const auto certificate = read_certificate(credentials.certificate);
   const auto key = read_key(credentials.key);
@@ -190,6 +193,7 @@ Credentials read_credentials(const std::string& path) {
 Authority::Authority() : Authority(random_secret()) {}
 
 Authority::Authority(const std::string& secret) {
+  open_openssl();
   constexpr std::string_view kSalt = "troupe authority 1";
   constexpr std::uint64_t kCost = 1 << 15, kBlocks = 8, kParallel = 1, kMostMemory = 64 << 20;
   std::array<unsigned char, kSeedBytes + kTokenBytes> drawn{};
@@ -211,6 +215,8 @@ Authority::Authority(const std::string& secret) {
   add_extension(x, x, NID_subject_key_identifier, "hash");
   sign(x, key_.get());
 }
+
+Authority::~Authority() = default;
 
 Credentials Authority::issue(Role role, const std::string& name) const {
   const OwnedKey key = new_key();

@@ -50,6 +50,8 @@ class Authority {
   Authority();
   /// Takes a tenth of a second and 32 MiB, so that a short secret is not found by trying many.
   explicit Authority(const std::string& secret);
+  Authority(const Authority&) = delete;
+  ~Authority();
 
   /// `name` tells people whose certificate it is. Valid from yesterday on, because the clocks of
   /// hosts differ, for ten years.

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "actors/security/openssl_library.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::actors {
@@ -56,10 +57,15 @@ int verify(int valid, X509_STORE_CTX* store) {
   return 0;
 }
 
+SSL_CTX* new_context() {
+  open_openssl();
+  return SSL_CTX_new(TLS_method());
+}
+
 }  // namespace
 
 TlsContext::TlsContext(const Credentials& own, Role peer)
-    : peer_(peer), context_(SSL_CTX_new(TLS_method())) {
+    : peer_(peer), context_(new_context()) {
   SSL_CTX* const context = context_.get();
   const auto authority = read_certificate(own.authority),
              certificate = read_certificate(own.certificate);
@@ -78,6 +84,8 @@ TlsContext::TlsContext(const Credentials& own, Role peer)
   SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                 SSL_MODE_RELEASE_BUFFERS);
 }
+
+TlsContext::~TlsContext() = default;
 
 TlsSession::TlsSession(std::shared_ptr<TlsContext> context, int fd, Side side)
     : context_(std::move(context)), session_(SSL_new(context_->get())) {

@@ -21,6 +21,7 @@ class TlsContext {
   /// `peer`: the role that the other side must have.
   TlsContext(const Credentials& own, Role peer);
   TlsContext(const TlsContext&) = delete;
+  ~TlsContext();
 
   SSL_CTX* get() const { return context_.get(); }
   /// How many connections ended before the other side had shown that it may speak here.
