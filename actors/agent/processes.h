@@ -26,6 +26,8 @@ class Processes {
   /// The processor time that a worker has used so far; 0 if it has no process yet, or none any
   /// more.
   virtual double cpu_seconds(std::uint64_t incarnation) const = 0;
+  /// Whether the host of a worker gives signs of life, so that silence is the worker's own.
+  virtual bool hears_host_of(std::uint64_t) const { return true; }
 };
 
 /// Worker processes on this host, whose deaths are noticed at once through pidfds. The thread in

@@ -21,9 +21,12 @@ class LocalCluster : public Cluster {
  public:
   LocalCluster(const RunSpec& spec, const ClusterOptions& options, RunObserver& observer)
       : reports_(observer, [this](const std::string& what) { on_report_failed(what); }),
+        hosts_(options.hosts),
         processes_(options.worker_command,
                    [this](const WorkerExited& exit) { caf::anon_send(director_, Event{exit}); }),
-        system_(config_) {
+        own_system_(hosts_ ? nullptr : std::make_unique<caf::actor_system>(config_)),
+        system_(hosts_ ? hosts_->system() : *own_system_),
+        workers_(hosts_ ? hosts_->workers(processes_) : nullptr) {
     board_.write([&spec](RunStatus& status) {
       status.evaluations = spec.eval.batches(spec.batch.global);
       // For each parameter a weight, and for each that trains two moments, all in float32.
@@ -38,7 +41,7 @@ class LocalCluster : public Cluster {
                             .claim = options.claim,
                             .observer = reports_,
                             .hub = hub_,
-                            .processes = processes_,
+                            .processes = workers_ ? *workers_ : processes_,
                             .board = board_,
                             .on_end = [this](const Outcome& outcome) {
                               outcome_ = outcome;
@@ -63,13 +66,16 @@ class LocalCluster : public Cluster {
         checkpoint_context(spec, options.claim, std::move(source)));
     context.checkpoints = checkpoints_;
     director_ = system_.spawn<Director>(std::move(context));
+    if (hosts_) hosts_->serve(director_, spec.cluster.hosts);
   }
 
   ~LocalCluster() override {
-    // The actor system waits for these actors, so they must end even if the run has not.
+    // The actor system waits for these actors, so they must end even if the run has not. One that
+    // hosts share outlives this object, which these actors must not.
     caf::scoped_actor self{system_};
     for (const auto& actor : {director_, checkpoints_})
       self->send_exit(actor, caf::exit_reason::user_shutdown);
+    if (hosts_) self->wait_for(director_, checkpoints_);
   }
 
   Outcome run() override {
@@ -97,7 +103,14 @@ class LocalCluster : public Cluster {
   void save(std::function<void(const SaveAnswer&)> answer) override {
     caf::anon_send(director_, SaveOrder{.answer = after_reports(std::move(answer))});
   }
-  RunStatus status() const override { return board_.read(); }
+  RunStatus status() const override {
+    RunStatus status = board_.read();
+    for (HostStatus& host : status.hosts)
+      for (const RankStatus& rank : status.ranks)
+        if (rank.host == host.host) host.ranks.push_back(rank.rank);
+    if (hosts_) hosts_->describe(status.hosts);
+    return status;
+  }
   Hub& hub() override { return hub_; }
 
  private:
@@ -117,9 +130,12 @@ class LocalCluster : public Cluster {
   Hub hub_;
   Outcome outcome_;  // written before quit(), read after processes_.run()
   ReportThread reports_;
+  const std::shared_ptr<Hosts> hosts_;
   LocalProcesses processes_;
   ControlPlaneConfig config_{2};
-  caf::actor_system system_;
+  std::unique_ptr<caf::actor_system> own_system_;  // if no other host's connection brings one
+  caf::actor_system& system_;
+  std::unique_ptr<Processes> workers_;  // of all hosts; null: processes_ are all
   caf::actor director_, checkpoints_;
 };
 

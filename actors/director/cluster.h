@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/director/hosts.h"
 #include "actors/monitors/hub.h"
 #include "actors/topology/reports.h"
 #include "actors/topology/run_spec.h"
@@ -18,8 +19,9 @@ struct ClusterOptions {
   /// Command line of a worker process; it reads a WorkerBootstrap from standard input and calls
   /// run_worker.
   std::vector<std::string> worker_command;
-  std::int64_t memory_bytes = 0;  ///< memory that all ranks together may take
-  stages::Claim claim = {};       ///< to the run directory; nothing is saved once it has fallen
+  std::int64_t memory_bytes = 0;      ///< memory that all ranks together may take
+  stages::Claim claim = {};           ///< to the run directory; nothing is saved once it has fallen
+  std::shared_ptr<Hosts> hosts = {};  ///< other hosts that take part; null: none
 };
 
 /// A run: the director and its actors, in the launching process. Spawns one worker process per

@@ -67,7 +67,10 @@ caf::behavior Director::make_behavior() {
           [this](const CheckpointFinished& checkpoint) { finished(checkpoint); },
           [this](const Note& note) { announce(note.text); },
           [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
-          [this](const Event& event) { handle(event); },
+          [this](const Event& event) {
+            const auto* verdict = std::get_if<WorkerFailed>(&event);
+            verdict ? judge(*verdict) : handle(event);
+          },
           [this](Tick) {
             watch_over_workers();
             report_own_activity();
@@ -89,7 +92,7 @@ void Director::on_exit() {
 caf::result<Welcome> Director::welcome(const Hello& hello) {
   if (!equal_secrets(hello.token, context_.token)) return caf::sec::unexpected_message;
   if (hello.version != kProtocolVersion) return caf::sec::incompatible_versions;
-  return Welcome{.manifest = context_.manifest};
+  return Welcome{.manifest = context_.manifest, .director = caf::actor_cast<caf::actor>(this)};
 }
 
 void Director::join(const Join& message) {
@@ -144,10 +147,20 @@ void Director::on_vote(const ReplicaVote& vote) {
   handle(sum);
 }
 
+/// Takes a verdict for what it says, unless a worker's host is silent, too: then either the host is
+/// lost soon, with the worker, or it is heard again and the worker's silence was its own.
+void Director::judge(const WorkerFailed& verdict) {
+  if (verdict.silent && !context_.processes.hears_host_of(verdict.incarnation))
+    unheard_.push_back(verdict);
+  else
+    handle(verdict);
+}
+
 void Director::watch_over_workers() {
   for (const std::uint64_t newborn : liveness_.expected())
     liveness_.worked(newborn, context_.processes.cpu_seconds(newborn));
-  for (const WorkerFailed& silent : liveness_.tick(now_s())) handle(silent);
+  for (const WorkerFailed& silent : std::exchange(unheard_, {})) judge(silent);
+  for (const WorkerFailed& silent : liveness_.tick(now_s())) judge(silent);
 }
 
 void Director::report_own_activity() {

@@ -59,9 +59,16 @@ void Director::perform(const ReportWorkerLost& effect) {
 }
 
 void Director::perform(const ReportHost& effect) {
-  const auto state = kHostStates.at(static_cast<std::size_t>(effect.state));
-  announce(fmt::format("host {}: {}{}", effect.host, state,
-                       effect.cause.empty() ? "" : ": " + effect.cause));
+  const std::string state(kHostStates.at(static_cast<std::size_t>(effect.state)));
+  context_.observer.on_event(fmt::format("host {}: {}{}", effect.host, state,
+                                         effect.cause.empty() ? "" : ": " + effect.cause));
+  context_.board.write([&](RunStatus& status) {
+    auto host = std::ranges::find(status.hosts, effect.host, &HostStatus::host);
+    if (host == status.hosts.end()) host = status.hosts.insert(host, {.host = effect.host});
+    host->state = state;
+    host->cause = effect.cause;
+  });
+  tell(HostChanged{.host = effect.host, .state = state, .cause = effect.cause});
 }
 
 void Director::perform(const ReportGivenUp& effect) {

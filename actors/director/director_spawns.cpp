@@ -39,7 +39,8 @@ void Director::start(const SpawnWorker& worker) try {
                             .incarnation = worker.incarnation,
                             .cores = context_.spec.cluster.cores,
                             .ports = context_.spec.cluster.ports,
-                            .log_dir = context_.spec.dir + "/logs/" + name});
+                            .log_dir = context_.spec.dir + "/logs/" + name,
+                            .on = worker.host});
 } catch (const Error& error) {
   send(this, Event{WorkerExited{.incarnation = worker.incarnation,
                                 .exit_code = static_cast<int>(error.kind()),

@@ -1,5 +1,6 @@
 #include "actors/messages/control_plane.h"
 
+#include <caf/config.hpp>
 #include <caf/io/middleman.hpp>
 #include <exception>
 
@@ -23,6 +24,11 @@ std::string text_of(const std::exception_ptr& exception) {
 std::string text_of(const std::exception& exception) {
   const auto lacks = as_shortage(exception);
   return lacks ? lacks->what() : exception.what();
+}
+
+std::string caf_version() {
+  return std::to_string(CAF_MAJOR_VERSION) + '.' + std::to_string(CAF_MINOR_VERSION) + '.' +
+         std::to_string(CAF_PATCH_VERSION);
 }
 
 ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
@@ -56,6 +62,17 @@ ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   add_message_type<Evaluated>("Evaluated");
   add_message_type<Failed>("Failed");
   add_message_type<Heartbeat>("Heartbeat");
+  add_message_type<HostHello>("HostHello");
+  add_message_type<HostWelcome>("HostWelcome");
+  add_message_type<StartWorker>("StartWorker");
+  add_message_type<StopWorkers>("StopWorkers");
+  add_message_type<AgentBeat>("AgentBeat");
+  add_message_type<DirectorBeat>("DirectorBeat");
+  add_message_type<WorkerEnded>("WorkerEnded");
+  add_message_type<HostLeaves>("HostLeaves");
+  add_message_type<FilesWanted>("FilesWanted");
+  add_message_type<FilesSeen>("FilesSeen");
+  add_message_type<Dismissed>("Dismissed");
 }
 
 ControlActor::ControlActor(caf::actor_config& config) : caf::event_based_actor(config) {

@@ -19,6 +19,9 @@ class ControlPlaneConfig : public caf::actor_system_config {
   explicit ControlPlaneConfig(std::size_t num_threads);
 };
 
+/// The version of CAF that the program was built with, as "0.17.6".
+std::string caf_version();
+
 /// The deadline of every request between actors; by default CAF waits for ever.
 inline constexpr std::chrono::seconds kRequestDeadline{30};
 /// The interval between two heartbeats of a stage. The launcher counts time without a heartbeat.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/messages/join_messages.h"
 #include "actors/messages/messages.h"
 
 // How CAF serialises the messages of the control plane: field by field. Floating-point numbers are
@@ -76,7 +77,21 @@ TROUPE_INSPECT(CopyRecord, x.rank, x.step)
 TROUPE_INSPECT(StateInventory, x.step, x.has_previous, x.copies)
 TROUPE_INSPECT(Hello, x.version, x.token)
 TROUPE_INSPECT(Join, x.token, x.member)
-TROUPE_INSPECT(Welcome, x.manifest)
+TROUPE_INSPECT(Welcome, x.manifest, x.director)
+TROUPE_INSPECT(Host, x.name, x.slots, x.cores, x.memory_bytes)
+TROUPE_INSPECT(HostHello, x.version, x.token, x.host, x.incarnation, x.address, x.traits)
+TROUPE_INSPECT(HostWelcome, x.refused, x.code)
+TROUPE_INSPECT(WorkerBootstrap, x.host, x.port, x.token, x.id, x.incarnation, x.cores,
+               x.device, x.ports, x.log_dir, x.on)
+TROUPE_INSPECT(StartWorker, x.bootstrap)
+TROUPE_INSPECT(StopWorkers, x.incarnations, x.all)
+TROUPE_INSPECT(AgentBeat, x.cpu_seconds)
+TROUPE_INSPECT(DirectorBeat, x.beat)
+TROUPE_INSPECT(WorkerEnded, x.incarnation, x.exit_code, x.cause)
+TROUPE_INSPECT(HostLeaves, x.cause, x.within_s)
+TROUPE_INSPECT(FilesWanted, x.paths)
+TROUPE_INSPECT(FilesSeen, x.bytes)
+TROUPE_INSPECT(Dismissed, x.exit_code, x.reason)
 TROUPE_INSPECT(Halt, x.configuration, x.kept, x.reconnect, x.reason)
 TROUPE_INSPECT(Halted, x.configuration, x.incarnation, x.address, x.inventory)
 TROUPE_INSPECT(Peers, x.configuration, x.members)

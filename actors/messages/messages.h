@@ -18,21 +18,6 @@
 
 namespace troupe::actors {
 
-// --- a worker joins
-
-inline constexpr std::uint32_t kProtocolVersion = 1;
-
-/// A worker's first message. Nothing else in it is looked at before the token is right.
-struct Hello {
-  std::uint32_t version = kProtocolVersion;
-  std::string token;
-};
-
-/// The answer to Hello: what the worker needs to build its stage.
-struct Welcome {
-  std::string manifest;  ///< resolved manifest text
-};
-
 /// The worker's stage actor is ready for orders; they are sent to the sender of this message.
 struct Join {
   std::string token;

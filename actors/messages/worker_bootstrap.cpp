@@ -9,9 +9,9 @@
 namespace troupe::actors {
 
 std::string to_text(const WorkerBootstrap& bootstrap) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", bootstrap.host, bootstrap.port,
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", bootstrap.host, bootstrap.port,
                      bootstrap.token, bootstrap.id, bootstrap.incarnation, bootstrap.cores,
-                     bootstrap.device, bootstrap.ports, bootstrap.log_dir);
+                     bootstrap.device, bootstrap.ports, bootstrap.log_dir, bootstrap.on);
 }
 
 WorkerBootstrap parse_bootstrap(const std::string& text) {
@@ -22,7 +22,8 @@ WorkerBootstrap parse_bootstrap(const std::string& text) {
       in >> bootstrap.port >> bootstrap.token >> bootstrap.id >> bootstrap.incarnation >>
           bootstrap.cores &&
       std::getline(in, rest) && std::getline(in, bootstrap.device) &&
-      std::getline(in, bootstrap.ports) && std::getline(in, bootstrap.log_dir))
+      std::getline(in, bootstrap.ports) && std::getline(in, bootstrap.log_dir) &&
+      std::getline(in, bootstrap.on))
     return bootstrap;
   throw Error(
       ErrorKind::internal,

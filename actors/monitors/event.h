@@ -158,6 +158,13 @@ struct Rescaled {
   RecoveryPhases phases;
   double stall_s = 0;
 };
+/// A host of a run over several has joined (`joined`: it has ranks; `spare`: it may get some), is
+/// to have none any more (`draining`), or is lost with all its workers.
+struct HostChanged {
+  std::string host;
+  std::string state;
+  std::string cause;  ///< of a loss or a drain
+};
 struct MonitorAttached {
   std::string who;
 };
@@ -173,18 +180,18 @@ struct RunEnded {
   Outcome outcome;
 };
 
-using EventBody =
-    std::variant<StepCommitted, StepAgain, EvaluationDone, CheckpointSaved, NotFinite,
-                 MembershipChanged, RankActivity, DirectorActivity, ActionsTraced, TensorTapped,
-                 ParametersSeen, StragglerFound, LargeGradient, FailureDetected, PhaseBegun,
-                 WentBack, Recovered, Rescaled, MonitorAttached, MonitorDetached, Note, RunEnded>;
+using EventBody = std::variant<StepCommitted, StepAgain, EvaluationDone, CheckpointSaved, NotFinite,
+                               MembershipChanged, RankActivity, DirectorActivity, ActionsTraced,
+                               TensorTapped, ParametersSeen, StragglerFound, LargeGradient,
+                               FailureDetected, PhaseBegun, WentBack, Recovered, Rescaled,
+                               HostChanged, MonitorAttached, MonitorDetached, Note, RunEnded>;
 
 inline constexpr std::size_t kNumEventKinds = std::variant_size_v<EventBody>;
 inline constexpr std::array<std::string_view, kNumEventKinds> kEventNames{
     "step",           "step_again", "evaluation", "checkpoint", "not_finite", "membership",
     "activity",       "director",   "actions",    "tensor",     "histograms", "straggler",
     "large_gradient", "failure",    "phase",      "went_back",  "recovered",  "rescaled",
-    "attached",       "detached",   "note",       "ended"};
+    "host",           "attached",   "detached",   "note",       "ended"};
 
 /// An event with its place in the run.
 struct RunEvent {

@@ -51,7 +51,8 @@ std::vector<WorkerFailed> Liveness::tick(double now_s) {
       verdicts.push_back(
           {.incarnation = incarnation,
            .message = fmt::format("silence: no sign of life for {:g} s", limits_.silent_s),
-           .now_s = now_s - worker.silent_s});
+           .now_s = now_s - worker.silent_s,
+           .silent = true});
     else if (limits_.hang_s > 0 && worker.longest_action_s > 0 && worker.state == "running" &&
              worker.stuck_s >= hang_s)
       verdicts.push_back({.incarnation = incarnation,
@@ -67,7 +68,8 @@ std::vector<WorkerFailed> Liveness::tick(double now_s) {
            .message = fmt::format("silence: it has not joined and has done nothing for "
                                   "{:g} s",
                                   limits_.silent_s),
-           .now_s = now_s - newborn.silent_s});
+           .now_s = now_s - newborn.silent_s,
+           .silent = true});
     else if (newborn.waited_s >= kJoinDeadline)
       verdicts.push_back(
           {.incarnation = incarnation,

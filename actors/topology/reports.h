@@ -194,6 +194,18 @@ struct Pipeline {
   int microbatches = 0;  ///< per replica; each copy has an equal share, in ascending order
 };
 
+/// A host of a run over several.
+struct HostStatus {
+  std::string host;
+  std::string state;  ///< HostChanged::state
+  std::string cause;  ///< of a loss or a drain
+  std::string address;
+  std::uint64_t incarnation = 0;  ///< of its agent; 0: it is the launcher's
+  int slots = 0;
+  std::vector<int> ranks;
+  bool operator==(const HostStatus&) const = default;
+};
+
 struct RunStatus {
   std::string state;  ///< starting, running, catching up, saving, stopping, ended
   std::int64_t step = 0;
@@ -202,6 +214,7 @@ struct RunStatus {
   std::uint64_t refused = 0;  ///< messages of workers that were refused as impossible
   Pipeline pipeline;          ///< without chunks before the first configuration
   std::vector<RankStatus> ranks;
+  std::vector<HostStatus> hosts;          ///< none if it is the launcher's alone
   std::optional<std::int64_t> evaluated;  ///< batches done of the evaluation under way
   std::int64_t evaluations = 0;           ///< batches of an evaluation
   std::optional<std::int64_t> saving;     ///< step of the checkpoint under way

@@ -11,16 +11,17 @@
 
 namespace troupe::actors {
 
-StageActor::StageActor(caf::actor_config& config, const caf::actor& director, Join join,
+StageActor::StageActor(caf::actor_config& config, const LauncherRefs& launcher, Join join,
                        OrderSink& orders, std::chrono::milliseconds heartbeat)
     : ControlActor(config),
-      director_(caf::actor_cast<DirectorRef>(director)),
+      director_(caf::actor_cast<DirectorRef>(launcher.director)),
+      door_(launcher.door),
       join_(std::move(join)),
       orders_(orders),
       heartbeat_(heartbeat) {}
 
 caf::behavior StageActor::make_behavior() {
-  monitor(director_);
+  monitor(door_);  // no loss of what is farther away is told
   send(director_, join_);
   delayed_send(this, heartbeat_, Tick{});
   return behavior_of<StageRef>({
@@ -43,6 +44,7 @@ caf::behavior StageActor::make_behavior() {
 
 void StageActor::on_exit() {
   director_ = nullptr;
+  door_ = nullptr;
   replica_ = nullptr;
 }
 

@@ -11,14 +11,21 @@
 
 namespace troupe::actors {
 
+/// Whom a stage joins: the director, and the actor through which its worker came to it, which is
+/// the director itself or the agent of the worker's host. The worker ends when the door does.
+struct LauncherRefs {
+  caf::actor director;
+  caf::actor door;
+};
+
 /// A pipeline stage of one replica, in its worker process. Never computes: it passes orders to the
 /// compute thread and its answers back, and reports in heartbeats what that thread does. Joins the
 /// run when it starts.
 class StageActor : public ControlActor {
  public:
-  /// `orders` outlives the actor. It joins at `director`, and sends a sign of life every
+  /// `orders` outlives the actor. It joins at the director, and sends a sign of life every
   /// `heartbeat`.
-  StageActor(caf::actor_config& config, const caf::actor& director, Join join, OrderSink& orders,
+  StageActor(caf::actor_config& config, const LauncherRefs& launcher, Join join, OrderSink& orders,
              std::chrono::milliseconds heartbeat = kHeartbeatInterval);
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -44,6 +51,7 @@ class StageActor : public ControlActor {
   void on_down(const caf::actor_addr& who) override;
 
   DirectorRef director_;
+  caf::actor door_;
   const Join join_;
   OrderSink& orders_;
   const std::chrono::milliseconds heartbeat_;

@@ -29,16 +29,16 @@ std::string host_name() {
   return name.data();
 }
 
-std::string ask_manifest(caf::actor_system& system, const caf::actor& director,
-                         const std::string& token) {
+Welcome ask_to_join(caf::actor_system& system, const caf::actor& door, const std::string& token) {
   caf::scoped_actor self{system};
-  std::string manifest, error;
-  self->request(director, kRequestDeadline, Hello{.token = token})
-      .receive([&](const Welcome& welcome) { manifest = welcome.manifest; },
+  Welcome answer;
+  std::string error;
+  self->request(door, kRequestDeadline, Hello{.token = token})
+      .receive([&](const Welcome& welcome) { answer = welcome; },
                [&](const caf::error& e) { error = system.render(e); });
   if (!error.empty())
     throw Error(ErrorKind::unavailable, "the launcher did not welcome this worker: " + error);
-  return manifest;
+  return answer;
 }
 
 /// Ends the process after the deadline, if it has not left in order before.
@@ -52,18 +52,20 @@ void leave_by(std::chrono::seconds deadline) {
 void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
            const std::function<RunSpec(const std::string&)>& parse,
            const transport::UcxEnvironment& ucx) {
-  const auto director =
+  // The director of a run on this host, else the host's agent.
+  const auto door =
       system.middleman().remote_actor(bootstrap.host, static_cast<std::uint16_t>(bootstrap.port));
-  if (!director)
+  if (!door)
     throw Error(ErrorKind::unavailable, "cannot reach the launcher at " + bootstrap.host + ":" +
                                             std::to_string(bootstrap.port) + ": " +
-                                            system.render(director.error()));
-  RunSpec spec = parse(ask_manifest(system, *director, bootstrap.token));
+                                            system.render(door.error()));
+  const Welcome welcome = ask_to_join(system, *door, bootstrap.token);
+  RunSpec spec = parse(welcome.manifest);
   spec.cluster.cores = bootstrap.cores;
   Member self{.id = bootstrap.id,
               .incarnation = bootstrap.incarnation,
               .pid = getpid(),
-              .host = host_name(),
+              .host = bootstrap.on.empty() ? host_name() : bootstrap.on,
               .address = ""};
   RankExecutor executor(spec, self, [&ucx](auto slots) {
     auto node = transport::UcxNode::create({.slots = std::move(slots), .environment = ucx});
@@ -74,7 +76,8 @@ void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
   self.address = executor.address();
   const Join join{.token = bootstrap.token, .member = self};
   OrderLoop loop(executor, bootstrap.incarnation);
-  const caf::actor stage = system.spawn<StageActor>(*director, join, std::ref<OrderSink>(loop));
+  const caf::actor stage = system.spawn<StageActor>(
+      LauncherRefs{.director = welcome.director, .door = *door}, join, std::ref<OrderSink>(loop));
   loop.run([&](StageAnswer answer) { caf::anon_send(stage, std::move(answer)); });
   leave_by(kLeaveDeadline);
   caf::scoped_actor here{system};

@@ -53,7 +53,7 @@ std::optional<CatchUp> catch_up_of(const json& status) {
 }  // namespace
 
 TROUPE_JSON_FIELDS(RunStatus, x.state, x.step, x.max_steps, x.configuration, x.refused, x.pipeline,
-                   x.ranks, keyed("progress", progress_of(x)),
+                   x.ranks, unless_empty(x.hosts), keyed("progress", progress_of(x)),
                    keyed("resident_bytes", resident_bytes(x)))
 
 // The fields of each kind of event, without those that every event has.
@@ -88,6 +88,7 @@ TROUPE_JSON_FIELDS(PhaseBegun, x.phase)
 TROUPE_JSON_FIELDS(WentBack, keyed("cause", to_string(x.way)), x.from, x.way.back_to, x.way.reached)
 TROUPE_JSON_FIELDS(Recovered, x.cause, x.from, x.phases, x.stall_s)
 TROUPE_JSON_FIELDS(Rescaled, x.cause, x.phases, x.stall_s)
+TROUPE_JSON_FIELDS(HostChanged, x.host, x.state, x.cause)
 TROUPE_JSON_FIELDS(MonitorAttached, keyed("cause", x.who))
 TROUPE_JSON_FIELDS(MonitorDetached, keyed("cause", x.who), x.dropped)
 TROUPE_JSON_FIELDS(Note, keyed("cause", x.text))

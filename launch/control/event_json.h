@@ -28,6 +28,9 @@ TROUPE_JSON_FIELDS(actors::AllocatedMemory, x.stage.weights, x.stage.gradients, 
 TROUPE_JSON_FIELDS(actors::RankStatus, x.rank, x.replica, x.stage, x.shard, x.pid, x.host, x.state,
                    x.waiting_for, x.resident_bytes, keyed("memory_bytes", x.allocated))
 
+TROUPE_JSON_FIELDS(actors::HostStatus, x.host, x.state, unless_empty(x.cause), x.address,
+                   x.incarnation, x.slots, x.ranks)
+
 /// An event as monitors outside the process and events.jsonl get it: {time, kind, configuration,
 /// step, and the fields of its kind}. It has `rank` if it concerns a rank. `time` is in Unix
 /// seconds; names of durations end in _s. launch/monitors/README.md lists the fields of each kind.

@@ -1,6 +1,7 @@
 #include "tensor/cpu/cpu_device.h"
 
 #include <fmt/format.h>
+#include <oneapi/dnnl/dnnl.h>
 
 #include <chrono>
 #include <new>
@@ -114,6 +115,12 @@ std::unique_ptr<CachedAttention> CpuDevice::make_cached_attention(
 
 std::unique_ptr<Device> make_cpu_device(int threads) {
   return std::make_unique<CpuDevice>(threads);
+}
+
+std::string one_dnn_version() {
+  const dnnl_version_t* version = dnnl_version();
+  return std::to_string(version->major) + '.' + std::to_string(version->minor) + '.' +
+         std::to_string(version->patch);
 }
 
 }  // namespace troupe::tensor

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "tensor/cpu/ops/cpu_ops.h"
 #include "tensor/device/device.h"
@@ -37,5 +38,9 @@ class CpuDevice final : public Device {
   std::mutex mutex_;  // guards reserve_
   std::unique_ptr<HostReserve> reserve_;
 };
+
+/// The version of the oneDNN that the program has found, as "2.6.3". Another one may multiply with
+/// other instructions, and so give other last bits.
+std::string one_dnn_version();
 
 }  // namespace troupe::tensor

@@ -28,7 +28,7 @@ class NullStage : public StageActor, public OrderSink {
  public:
   NullStage(caf::actor_config& config, const caf::actor& director, const Join& join,
             std::size_t num_parameters, std::function<void()> on_finish)
-      : StageActor(config, director, join, *this, kHeartbeat),
+      : StageActor(config, {.director = director, .door = director}, join, *this, kHeartbeat),
         incarnation_(join.member.incarnation),
         num_parameters_(num_parameters),
         on_finish_(std::move(on_finish)) {}

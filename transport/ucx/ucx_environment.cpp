@@ -1,5 +1,7 @@
 #include "transport/ucx/ucx_environment.h"
 
+#include <fmt/format.h>
+#include <ucp/api/ucp.h>
 #include <ucs/debug/debug.h>
 
 #include <algorithm>
@@ -69,6 +71,12 @@ UcxEnvironment prepare_ucx(const UcxNetwork& network) {
   if (!std::getenv("UCX_HANDLE_ERRORS"))
     for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);
   return environment;
+}
+
+std::string ucx_version() {
+  unsigned major = 0, minor = 0, release = 0;
+  ucp_get_version(&major, &minor, &release);
+  return fmt::format("{}.{}.{}", major, minor, release);
 }
 
 }  // namespace troupe::transport

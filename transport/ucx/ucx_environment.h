@@ -34,4 +34,7 @@ struct UcxNetwork {
 /// failure handling depends on. Throws Error{unavailable} as find_interface().
 UcxEnvironment prepare_ucx(const UcxNetwork& network = {});
 
+/// The version of the UCX that the program has found, as "1.13.1".
+std::string ucx_version();
+
 }  // namespace troupe::transport

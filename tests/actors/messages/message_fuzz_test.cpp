@@ -266,9 +266,9 @@ BOOST_AUTO_TEST_CASE(a_stage_carries_out_no_order_that_cannot_be) {
   const auto send = [&](const auto&... changed) {
     RecordingSink sink;
     caf::scoped_actor self{system};
-    const caf::actor stage =
-        system.spawn<StageActor>(caf::actor{self}, Join{.member = {.id = 7, .incarnation = 7}},
-                                 std::ref<OrderSink>(sink), std::chrono::hours(1));
+    const caf::actor stage = system.spawn<StageActor>(
+        LauncherRefs{.director = self, .door = self}, Join{.member = {.id = 7, .incarnation = 7}},
+        std::ref<OrderSink>(sink), std::chrono::hours(1));
     Peers peers{.configuration = 1, .members = {}};
     for (const auto& [rank, member] : whole.configuration.members) peers.members[rank] = member;
     self->send(stage, peers);

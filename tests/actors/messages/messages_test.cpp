@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <boost/test/unit_test.hpp>
+#include <caf/scoped_actor.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
@@ -119,7 +120,10 @@ BOOST_AUTO_TEST_CASE(runs_that_are_no_layout_are_refused) {
 
 BOOST_FIXTURE_TEST_CASE(orders_survive_the_wire, System) {
   BOOST_TEST(round_trip(system, Hello{.version = 7, .token = "t"}).token == "t");
-  BOOST_TEST(round_trip(system, Welcome{.manifest = "[run]\n"}).manifest == "[run]\n");
+  caf::scoped_actor director{system};
+  const Welcome welcome{.manifest = "[run]\n", .director = caf::actor_cast<caf::actor>(director)};
+  BOOST_TEST(round_trip(system, welcome).manifest == "[run]\n");
+  BOOST_TEST((round_trip(system, welcome).director == welcome.director));
   BOOST_TEST(round_trip(system, Join{.token = "t", .member = {.id = 2}}).member.id == 2);
   const TapRequest tap{
       .from = 1, .to = 2, .backward = true, .every = 3, .dump = true, .samples = 4};

@@ -84,6 +84,7 @@ std::vector<EventBody> all_bodies() {
       WentBack{.way = {.back_to = 4, .reached = 12}, .from = "checkpoint"},
       Recovered{.cause = "c", .from = "memory", .phases = kPhases, .stall_s = 21},
       Rescaled{.cause = "c", .phases = kPhases, .stall_s = 21},
+      HostChanged{.host = "h1", .state = "lost", .cause = "c"},
       MonitorAttached{.who = "w"},
       MonitorDetached{.who = "w", .dropped = 3},
       Note{.text = "n"},

@@ -1,0 +1,147 @@
+#include "actors/agent/agent_actor.h"
+
+#include <spdlog/spdlog.h>
+
+#include <caf/io/middleman.hpp>
+#include <filesystem>
+#include <utility>
+
+#include "tensor/errors/error.h"
+
+namespace troupe::actors {
+namespace {
+
+/// How long the launcher may leave beats unanswered: longer than it waits for this host before it
+/// does without, so that no state is thrown away that it still counts on.
+constexpr double kCutOffS = 8;
+
+Outcome retry(std::string reason) {
+  return {.exit_code = static_cast<int>(ErrorKind::retry), .reason = std::move(reason)};
+}
+
+}  // namespace
+
+AgentActor::AgentActor(caf::actor_config& config, AgentSpec spec, const caf::actor& hosts,
+                       LocalProcesses& processes, std::function<void(const Outcome&)> on_end)
+    : ControlActor(config),
+      spec_(std::move(spec)),
+      hosts_(caf::actor_cast<HostsRef>(hosts)),
+      processes_(processes),
+      on_end_(std::move(on_end)) {}
+
+/// A handler of the launcher's orders. The door is open to all processes of this host, whose
+/// messages of this kind are ignored.
+template <typename Order, typename Handler>
+auto AgentActor::of_launcher(Handler handler) {
+  return [this, handler](const Order& order) {
+    if (current_sender() && current_sender() == caf::actor_cast<caf::strong_actor_ptr>(hosts_))
+      handler(order);
+  };
+}
+
+caf::behavior AgentActor::make_behavior() {
+  monitor(hosts_);
+  join();
+  return behavior_of<AgentRef>(
+      {
+          // The answer goes from the director to the worker, and makes them known to each other.
+          [this](const Hello& hello) { return delegate(hosts_, hello); },
+          of_launcher<StartWorker>([this](const auto& order) { start(order); }),
+          of_launcher<StopWorkers>([this](const auto& order) { stop(order); }),
+          of_launcher<DirectorBeat>([this](const auto&) { answered_s_ = now_s(); }),
+          of_launcher<FilesWanted>([this](const auto& wanted) { look_for(wanted); }),
+          of_launcher<Dismissed>([this](const auto& order) {
+            end({.exit_code = order.exit_code, .reason = order.reason});
+          }),
+      },
+      {
+          [this](const WorkerExited& exit) { ended(exit); },
+          [this](const FilesLookedFor& result) { send(hosts_, result.seen); },
+          [this](const LeaveOrdered& order) {
+            send(hosts_, HostLeaves{.cause = order.cause, .within_s = order.within_s});
+          },
+          [this](Tick) { beat(); },
+      });
+}
+
+void AgentActor::on_exit() {
+  hosts_ = nullptr;
+}
+
+void AgentActor::join() {
+  const auto port = system().middleman().publish(caf::actor_cast<caf::actor>(this), 0, "127.0.0.1");
+  if (!port) return end(retry("cannot open a port for workers: " + system().render(port.error())));
+  door_ = *port;
+  request(hosts_, kRequestDeadline, spec_.hello)
+      .then([this](const HostWelcome& welcome) { welcomed(welcome); },
+            [this](const caf::error& error) {
+              end({.exit_code = static_cast<int>(ErrorKind::unavailable),
+                   .reason = "the launcher did not answer: " + system().render(error)});
+            });
+}
+
+void AgentActor::welcomed(const HostWelcome& welcome) {
+  if (!welcome.refused.empty()) return end({.exit_code = welcome.code, .reason = welcome.refused});
+  answered_s_ = now_s();
+  beat();
+}
+
+void AgentActor::start(const StartWorker& order) {
+  WorkerBootstrap bootstrap = order.bootstrap;
+  bootstrap.host = "127.0.0.1";
+  bootstrap.port = door_;
+  bootstrap.cores = spec_.hello.host.cores;
+  bootstrap.device = spec_.device;
+  workers_.insert(bootstrap.incarnation);
+  processes_.spawn(bootstrap);
+}
+
+void AgentActor::stop(const StopWorkers& order) {
+  if (order.all) return processes_.kill_all();
+  for (const std::uint64_t incarnation : order.incarnations) processes_.kill(incarnation);
+}
+
+/// On a thread of its own, because a network file system may take its time.
+void AgentActor::look_for(const FilesWanted& wanted) {
+  system().spawn<caf::detached>([agent = caf::actor_cast<caf::actor>(this), wanted] {
+    FilesLookedFor result;
+    for (const std::string& path : wanted.paths) {
+      std::error_code error;
+      const auto bytes = std::filesystem::file_size(path, error);
+      result.seen.bytes.push_back(error ? -1 : static_cast<std::int64_t>(bytes));
+    }
+    caf::anon_send(agent, std::move(result));
+  });
+}
+
+void AgentActor::ended(const WorkerExited& exit) {
+  workers_.erase(exit.incarnation);
+  send(hosts_,
+       WorkerEnded{
+           .incarnation = exit.incarnation, .exit_code = exit.exit_code, .cause = exit.cause});
+}
+
+void AgentActor::beat() {
+  if (now_s() - answered_s_ > kCutOffS) return end(retry("the launcher has not answered for 8 s"));
+  AgentBeat beat;
+  for (const std::uint64_t worker : workers_)
+    beat.cpu_seconds[worker] = processes_.cpu_seconds(worker);
+  send(hosts_, beat);
+  delayed_send(this, kHeartbeatInterval, Tick{});
+}
+
+void AgentActor::end(const Outcome& outcome) {
+  if (const auto tell = std::exchange(on_end_, {})) tell(outcome);
+  quit();
+}
+
+void AgentActor::on_failure(const std::string& what) {
+  spdlog::error("the agent: {}", what);
+  end({.exit_code = static_cast<int>(ErrorKind::internal), .reason = what});
+}
+
+void AgentActor::on_down(const caf::actor_addr&) {
+  end(retry("the launcher is gone"));
+}
+
+}  // namespace troupe::actors

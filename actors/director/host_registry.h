@@ -1,0 +1,69 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "actors/topology/run_spec.h"
+
+namespace troupe::actors {
+
+/// The hosts that have joined a run beside the launcher's, and what is known of their workers.
+/// Written by the HostsActor, read by any thread.
+class HostRegistry {
+ public:
+  struct Entry {
+    Host host;
+    std::uint64_t incarnation = 0;
+    std::string address;
+    bool lost = false;
+    double heard_s = 0;  ///< its last sign of life, on the monotonic clock
+  };
+
+  void join(const Entry& entry);
+  /// A host has given a sign of life now.
+  void hear(const std::string& name);
+  /// Whether the host of a worker has within the last two beats; true for a worker of this host.
+  bool hears_host_of(std::uint64_t worker) const;
+  void lose(const std::string& name);
+  /// A worker was started on a host, has used so much processor time, or is gone.
+  void started(std::uint64_t worker, const std::string& host);
+  void used(std::uint64_t worker, double cpu_seconds);
+  void ended(std::uint64_t worker);
+
+  std::vector<Entry> entries() const;
+  /// Workers on a host that have not ended.
+  std::vector<std::uint64_t> workers_on(const std::string& host) const;
+  double cpu_seconds(std::uint64_t worker) const;
+  /// The host of a worker; empty if it is on no other host.
+  std::string host_of(std::uint64_t worker) const;
+
+  /// What a host sees of the files that it was asked for last (FilesSeen::bytes).
+  void see(const std::string& host, const std::vector<std::int64_t>& bytes);
+  std::map<std::string, std::vector<std::int64_t>> seen() const;
+
+  /// Notes why a host that is waited for will not come.
+  void refuse(const std::string& name, const std::string& cause);
+  std::map<std::string, std::string> refusals() const;
+  /// Blocks until `done` holds, which is asked when a host joins or is refused and at least every
+  /// 0.1 s.
+  void wait(const std::function<bool()>& done) const;
+
+ private:
+  struct Worker {
+    std::string host;
+    double cpu_seconds = 0;
+  };
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::map<std::string, Entry> hosts_;
+  std::map<std::string, std::string> refusals_;
+  std::map<std::string, std::vector<std::int64_t>> seen_;
+  std::map<std::uint64_t, Worker> workers_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,123 @@
+#include "actors/director/hosts.h"
+
+#include <caf/scoped_actor.hpp>
+#include <utility>
+
+#include "actors/director/hosts_actor.h"
+#include "actors/messages/start_deadline.h"
+#include "actors/security/secure_links.h"
+
+namespace troupe::actors {
+namespace {
+
+/// Workers whose bootstrap names another host are its agent's, the others those of this host.
+class WorkersOfHosts : public Processes {
+ public:
+  WorkersOfHosts(const HostsSpec& spec, Processes& own, HostRegistry& table, caf::actor hosts)
+      : spec_(spec), own_(own), table_(table), hosts_(std::move(hosts)) {}
+
+  void spawn(const WorkerBootstrap& bootstrap) override {
+    if (bootstrap.on != spec_.own) {
+      table_.started(bootstrap.incarnation, bootstrap.on);  // now, as it may be killed at once
+      return order(StartWorker{.bootstrap = bootstrap});
+    }
+    WorkerBootstrap here = bootstrap;
+    here.device = spec_.device;
+    own_.spawn(here);
+  }
+  void kill(std::uint64_t incarnation) override {
+    own_.kill(incarnation);
+    if (!table_.host_of(incarnation).empty()) order(StopWorkers{.incarnations = {incarnation}});
+  }
+  void kill_all() override {
+    own_.kill_all();
+    order(StopWorkers{.all = true});
+  }
+  double cpu_seconds(std::uint64_t incarnation) const override {
+    return table_.host_of(incarnation).empty() ? own_.cpu_seconds(incarnation)
+                                               : table_.cpu_seconds(incarnation);
+  }
+  bool hears_host_of(std::uint64_t incarnation) const override {
+    return table_.hears_host_of(incarnation);
+  }
+
+ private:
+  template <typename Order>
+  void order(const Order& order) {
+    caf::anon_send(hosts_, OrderToHosts{order});
+  }
+
+  const HostsSpec spec_;
+  Processes& own_;
+  HostRegistry& table_;
+  const caf::actor hosts_;
+};
+
+class OpenHosts : public Hosts {
+ public:
+  explicit OpenHosts(const HostsSpec& spec) : spec_(spec) {
+    actor_ = system_.spawn<HostsActor>(HostsContext{.token = spec.credentials.token,
+                                                    .traits = spec.traits,
+                                                    .expected = spec.expected,
+                                                    .silent_s = spec.silent_s,
+                                                    .on_lost = spec.on_lost,
+                                                    .table = table_});
+    port_ = links_.publish(actor_, spec.address, spec.port);
+  }
+  ~OpenHosts() override {
+    caf::scoped_actor self{system_};
+    self->send_exit(actor_, caf::exit_reason::user_shutdown);
+  }
+
+  int port() const override { return port_; }
+  HostRegistry& table() override { return table_; }
+  caf::actor_system& system() override { return system_; }
+  void serve(const caf::actor& director, const std::vector<Host>& hosts) override {
+    DirectorStarts start{.director = director, .known = {}};
+    for (const Host& host : hosts) {
+      caf::anon_send(director, Event{HostJoined{.host = host, .now_s = now_s()}});
+      start.known.push_back(host.name);
+    }
+    caf::anon_send(actor_, start);
+  }
+  void ask_for(const std::vector<std::string>& files) override {
+    caf::anon_send(actor_, OrderToHosts{FilesWanted{.paths = files}});
+  }
+  std::unique_ptr<Processes> workers(Processes& own) override {
+    return std::make_unique<WorkersOfHosts>(spec_, own, table_, actor_);
+  }
+  void describe(std::vector<HostStatus>& hosts) const override {
+    const auto entries = table_.entries();
+    for (HostStatus& host : hosts) {
+      if (host.host == spec_.own) host.address = spec_.address;
+      for (const HostRegistry::Entry& entry : entries) {
+        if (entry.host.name != host.host) continue;
+        host.address = entry.address;
+        host.incarnation = entry.incarnation;
+        host.slots = entry.host.slots;
+      }
+    }
+  }
+  std::uint64_t refused() const override { return links_.refused(); }
+  void dismiss(const std::string& reason) override {
+    caf::anon_send(actor_, HostsDismissed{.reason = reason});
+  }
+
+ private:
+  const HostsSpec spec_;
+  HostRegistry table_;
+  ControlPlaneConfig config_{2};
+  caf::actor_system system_{config_};
+  SecureLinks links_{system_, Role::director, spec_.credentials};
+  caf::actor actor_;
+  int port_ = 0;
+};
+
+}  // namespace
+
+std::shared_ptr<Hosts> Hosts::open(const HostsSpec& spec) {
+  const StartDeadline deadline;
+  return std::make_shared<OpenHosts>(spec);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <caf/actor_system.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/agent/processes.h"
+#include "actors/director/host_registry.h"
+#include "actors/security/credentials.h"
+#include "actors/topology/reports.h"
+
+namespace troupe::actors {
+
+/// How a launcher lets hosts join.
+struct HostsSpec {
+  std::string address;                        ///< of this host, at which agents reach it
+  int port = 0;                               ///< 0: any free one
+  Credentials credentials;                    ///< of a director
+  std::map<std::string, std::string> traits;  ///< HostHello::traits of this host
+  std::map<std::string, int> expected;        ///< HostsContext::expected
+  double silent_s = 3;
+  /// Called by a thread of the system when a host is lost.
+  std::function<void(const std::string& name)> on_lost;
+  std::string own;     ///< name of this host in the run; empty: it takes no worker
+  std::string device;  ///< WorkerBootstrap::device of its workers
+};
+
+/// The launcher's door for other hosts, open from before the run until after it, with the actor
+/// system that the run's director shares. Functions may be called from any thread.
+class Hosts {
+ public:
+  /// Throws Error{unavailable} if the address or the port cannot be used.
+  static std::shared_ptr<Hosts> open(const HostsSpec& spec);
+  virtual ~Hosts() = default;
+
+  virtual int port() const = 0;
+  virtual HostRegistry& table() = 0;
+  virtual caf::actor_system& system() = 0;
+  /// Events of workers and hosts go to the director's actor from now on, first that these hosts and
+  /// those which have come since are there.
+  virtual void serve(const caf::actor& director, const std::vector<Host>& hosts) = 0;
+  /// Asks all other hosts for these files; HostRegistry::seen() has their answers later.
+  virtual void ask_for(const std::vector<std::string>& files) = 0;
+  /// Workers of all hosts: those of this one are `own`, which outlives the result.
+  virtual std::unique_ptr<Processes> workers(Processes& own) = 0;
+  /// Fills in what is known of these hosts beside their states.
+  virtual void describe(std::vector<HostStatus>& hosts) const = 0;
+  /// How many connections were refused because they had no certificate of the run.
+  virtual std::uint64_t refused() const = 0;
+  /// Lets all agents end. Returns at once.
+  virtual void dismiss(const std::string& reason) = 0;
+};
+
+}  // namespace troupe::actors

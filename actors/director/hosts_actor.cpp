@@ -1,0 +1,218 @@
+#include "actors/director/hosts_actor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "actors/messages/secret.h"
+#include "actors/protocol/liveness.h"
+#include "tensor/errors/error.h"
+
+namespace troupe::actors {
+
+HostsActor::HostsActor(caf::actor_config& config, HostsContext context)
+    : ControlActor(config), context_(std::move(context)) {}
+
+caf::behavior HostsActor::make_behavior() {
+  delayed_send(this, kLivenessTick, Tick{});
+  return behavior_of<HostsRef>(
+      {
+          [this](const HostHello& hello) { return welcome(hello); },
+          [this](const Hello& hello) -> caf::result<Welcome> {
+            if (!director_) return caf::sec::request_receiver_down;
+            return delegate(caf::actor_cast<DirectorRef>(director_), hello);
+          },
+          [this](const AgentBeat& beat) { on_beat(beat); },
+          [this](const WorkerEnded& end) { on_ended(end); },
+          [this](const HostLeaves& leave) { on_leaves(leave); },
+          [this](const FilesSeen& seen) {
+            if (const Agent* agent = sender()) context_.table.see(agent->host, seen.bytes);
+          },
+      },
+      {
+          [this](const OrderToHosts& order) {
+            std::visit([this](const auto& x) { carry_out(x); }, order.order);
+          },
+          [this](const DirectorStarts& start) { serve(start); },
+          [this](const HostsDismissed& order) { dismiss(order.reason); },
+          [this](Tick) {
+            look_for_silent();
+            delayed_send(this, kLivenessTick, Tick{});
+          },
+      });
+}
+
+void HostsActor::on_exit() {
+  agents_.clear();
+  director_ = nullptr;
+}
+
+// --- hosts join and live
+
+HostWelcome HostsActor::welcome(const HostHello& hello) {
+  if (!equal_secrets(hello.token, context_.token) || !current_sender())
+    return {.refused = "the token is not this run's",
+            .code = static_cast<int>(ErrorKind::unavailable)};
+  if (const std::string why = refusal_of(hello); !why.empty()) {
+    context_.table.refuse(hello.host.name, why);
+    return {.refused = why, .code = static_cast<int>(ErrorKind::unavailable)};
+  }
+  Host host = hello.host;
+  if (const auto known = context_.expected.find(host.name); known != context_.expected.end())
+    host.slots = known->second;
+  // An agent of the same host that was not known to be gone is another one's predecessor.
+  if (agent_of(host.name)) lose(host.name, "another agent has come from it");
+  monitor(current_sender());
+  agents_[caf::actor_cast<caf::actor_addr>(current_sender())] = {
+      .actor = caf::actor_cast<AgentRef>(current_sender()), .host = host.name, .heard_s = now_s()};
+  context_.table.join({.host = host,
+                       .incarnation = hello.incarnation,
+                       .address = hello.address,
+                       .heard_s = now_s()});
+  tell(HostJoined{.host = host, .now_s = now_s()});
+  return {};
+}
+
+std::string HostsActor::refusal_of(const HostHello& hello) const {
+  if (hello.version != kProtocolVersion)
+    return fmt::format("it speaks version {} of the protocol, the launcher {}", hello.version,
+                       kProtocolVersion);
+  if (!context_.expected.empty() && !context_.expected.contains(hello.host.name))
+    return fmt::format("{} is not among the run's hosts", hello.host.name);
+  for (const auto& [name, own] : context_.traits) {
+    const auto found = hello.traits.find(name);
+    const std::string theirs = found == hello.traits.end() ? "unknown" : found->second;
+    if (theirs != own)
+      return fmt::format("its {} is {}, but the launcher's is {}", name, theirs, own);
+  }
+  return "";
+}
+
+void HostsActor::on_beat(const AgentBeat& beat) {
+  Agent* agent = sender();
+  if (!agent) {
+    // A host that was given up, and whose network works again.
+    if (current_sender())
+      send(caf::actor_cast<AgentRef>(current_sender()),
+           Dismissed{.exit_code = static_cast<int>(ErrorKind::retry),
+                     .reason = "the run has gone on without this host"});
+    return;
+  }
+  agent->heard_s = now_s();
+  context_.table.hear(agent->host);
+  for (const auto& [worker, seconds] : beat.cpu_seconds) context_.table.used(worker, seconds);
+  send(agent->actor, DirectorBeat{.beat = ++agent->beats});
+}
+
+void HostsActor::on_ended(const WorkerEnded& end) {
+  const Agent* agent = sender();
+  if (!agent) return;
+  const std::string host = agent->host;
+  context_.table.ended(end.incarnation);
+  tell(WorkerExited{.incarnation = end.incarnation,
+                    .exit_code = end.exit_code,
+                    .cause = end.cause,
+                    .now_s = now_s()});
+  dismiss_if_left(host);
+}
+
+void HostsActor::on_leaves(const HostLeaves& leave) {
+  Agent* agent = sender();
+  if (!agent || std::exchange(agent->leaves, true)) return;
+  tell(HostDraining{.name = agent->host,
+                    .cause = leave.cause,
+                    .deadline_s = leave.within_s > 0 ? now_s() + leave.within_s : 0});
+  dismiss_if_left(agent->host);
+}
+
+/// Lets the agent of a host that is to leave end once it has no worker left.
+void HostsActor::dismiss_if_left(std::string host) {
+  const Agent* agent = agent_of(host);
+  if (!agent || !agent->leaves || !context_.table.workers_on(host).empty()) return;
+  send(agent->actor, Dismissed{.exit_code = 0, .reason = "it has left the run"});
+  forget(host);
+}
+
+void HostsActor::forget(std::string host) {
+  std::erase_if(agents_, [&](const auto& agent) { return agent.second.host == host; });
+  context_.table.lose(host);
+}
+
+void HostsActor::serve(const DirectorStarts& start) {
+  director_ = start.director;
+  for (const auto& entry : context_.table.entries())
+    if (!entry.lost && std::ranges::find(start.known, entry.host.name) == start.known.end())
+      tell(HostJoined{.host = entry.host, .now_s = now_s()});
+}
+
+void HostsActor::look_for_silent() {
+  if (context_.silent_s == 0) return;
+  std::vector<std::string> silent;
+  for (const auto& [address, agent] : agents_)
+    if (now_s() - agent.heard_s > context_.silent_s) silent.push_back(agent.host);
+  for (const std::string& host : silent)
+    lose(host, fmt::format("nothing heard for {} s", context_.silent_s));
+}
+
+void HostsActor::on_down(const caf::actor_addr& who) {
+  if (const auto found = agents_.find(who); found != agents_.end())
+    lose(found->second.host, "its agent has ended or its connection broke");
+}
+
+/// Takes a host out of the run, with its workers.
+void HostsActor::lose(std::string host, const std::string& cause) {
+  forget(host);
+  tell(HostLost{.name = host, .cause = cause, .now_s = now_s()});
+  if (context_.on_lost) context_.on_lost(host);
+}
+
+// --- orders
+
+void HostsActor::carry_out(const StartWorker& order) {
+  Agent* agent = agent_of(order.bootstrap.on);
+  if (!agent) {
+    context_.table.ended(order.bootstrap.incarnation);
+    return tell(WorkerExited{.incarnation = order.bootstrap.incarnation,
+                             .exit_code = static_cast<int>(ErrorKind::unavailable),
+                             .cause = "a failed start: host " + order.bootstrap.on + " is gone",
+                             .now_s = now_s()});
+  }
+  send(agent->actor, order);
+}
+
+void HostsActor::carry_out(const StopWorkers& order) {
+  for (const auto& [address, agent] : agents_) send(agent.actor, order);
+}
+
+void HostsActor::carry_out(const FilesWanted& order) {
+  for (const auto& [address, agent] : agents_) send(agent.actor, order);
+}
+
+void HostsActor::dismiss(const std::string& reason) {
+  for (const auto& [address, agent] : agents_)
+    send(agent.actor, Dismissed{.exit_code = 0, .reason = reason});
+  director_ = nullptr;
+}
+
+HostsActor::Agent* HostsActor::sender() {
+  if (!current_sender()) return nullptr;
+  const auto found = agents_.find(caf::actor_cast<caf::actor_addr>(current_sender()));
+  return found == agents_.end() ? nullptr : &found->second;
+}
+
+HostsActor::Agent* HostsActor::agent_of(const std::string& host) {
+  for (auto& [address, agent] : agents_)
+    if (agent.host == host) return &agent;
+  return nullptr;
+}
+
+void HostsActor::tell(Event event) {
+  if (director_) caf::anon_send(director_, std::move(event));
+}
+
+void HostsActor::on_failure(const std::string& what) {
+  tell(DirectorFailed{.message = "the hosts' actor: " + what});
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,93 @@
+#pragma once
+
+#include <caf/actor.hpp>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "actors/director/host_registry.h"
+#include "actors/messages/control_plane.h"
+#include "actors/messages/interfaces.h"
+#include "actors/protocol/protocol_events.h"
+
+namespace troupe::actors {
+
+/// What the HostsActor works with. The table outlives it.
+struct HostsContext {
+  std::string token;
+  /// HostHello::traits of the launcher's own host.
+  std::map<std::string, std::string> traits;
+  /// Hosts that are expected, by name, with the slots that they have here; a host that is not named
+  /// is refused. Empty: any host may join, with the slots that it says.
+  std::map<std::string, int> expected;
+  double silent_s = 3;  ///< a host that says nothing for so long is lost; 0: never
+  /// Called when a host is lost.
+  std::function<void(const std::string& name)> on_lost;
+  HostRegistry& table;
+};
+
+/// An order to other hosts. Sent only within the launcher, as those below.
+struct OrderToHosts {
+  std::variant<StartWorker, StopWorkers, FilesWanted> order;
+};
+/// The director's actor is there; events go to it from now on. It knows of these hosts already.
+struct DirectorStarts {
+  caf::actor director;
+  std::vector<std::string> known;
+};
+/// The run is over: all hosts are dismissed.
+struct HostsDismissed {
+  std::string reason;
+};
+
+/// The launcher's side of the agents: lets hosts join, passes orders of the director to them and
+/// their reports to the director, and tells it once when a host is lost.
+class HostsActor : public ControlActor {
+ public:
+  HostsActor(caf::actor_config& config, HostsContext context);
+  caf::behavior make_behavior() override;
+  void on_exit() override;
+
+ private:
+  struct Agent {
+    AgentRef actor;
+    std::string host;
+    double heard_s = 0;   ///< when it gave its last sign of life, on the monotonic clock
+    bool leaves = false;  ///< it is dismissed when its last worker has ended
+    std::uint64_t beats = 0;
+  };
+  HostWelcome welcome(const HostHello& hello);
+  std::string refusal_of(const HostHello& hello) const;
+  void on_beat(const AgentBeat& beat);
+  void on_ended(const WorkerEnded& end);
+  void on_leaves(const HostLeaves& leave);
+  void carry_out(const StartWorker& order);
+  void carry_out(const StopWorkers& order);
+  void carry_out(const FilesWanted& order);
+  void dismiss(const std::string& reason);
+  void look_for_silent();
+  // A host's name is taken by value where its entry, which holds it, may be removed.
+  void lose(std::string host, const std::string& cause);
+  void serve(const DirectorStarts& start);
+  void dismiss_if_left(std::string host);
+  void forget(std::string host);
+  Agent* sender();
+  Agent* agent_of(const std::string& host);
+  void tell(Event event);
+  void on_failure(const std::string& what) override;
+  void on_error_of_peer(const std::string&) override {}
+  void on_down(const caf::actor_addr& who) override;
+
+  HostsContext context_;
+  caf::actor director_;
+  std::map<caf::actor_addr, Agent> agents_;
+};
+
+}  // namespace troupe::actors
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::OrderToHosts)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DirectorStarts)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostsDismissed)

@@ -1,0 +1,191 @@
+#include "actors/director/hosts.h"
+
+#include <boost/test/unit_test.hpp>
+#include <caf/scoped_actor.hpp>
+#include <future>
+#include <optional>
+
+#include "actors/agent/host_agent.h"
+#include "actors/messages/secret.h"
+#include "actors/protocol/protocol_events.h"
+#include "tests/support/temp_dir.h"
+
+// Tests the launcher's side of other hosts and their agents, each in an actor system of its own, on
+// loopback.
+
+namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(agents_test)
+
+namespace {
+
+using namespace actors;
+
+const std::map<std::string, std::string> kTraits{{"program", "0.1 (ab)"}, {"UCX", "1.13.1"}};
+
+/// The workers of the launcher's own host, of which there are none.
+class NoWorkers : public Processes {
+ public:
+  void spawn(const WorkerBootstrap&) override { BOOST_ERROR("a worker on the wrong host"); }
+  void kill(std::uint64_t) override {}
+  void kill_all() override {}
+  double cpu_seconds(std::uint64_t) const override { return 0; }
+};
+
+std::shared_ptr<Hosts> open(const Authority& authority, double silent_s = 3) {
+  return Hosts::open({.address = "127.0.0.1",
+                      .credentials = authority.issue(Role::director, "director"),
+                      .traits = kTraits,
+                      .expected = {{"h1", 2}},
+                      .silent_s = silent_s});
+}
+
+/// An agent on a thread, whose workers are this command.
+class RunningAgent {
+ public:
+  RunningAgent(const Authority& authority, int port, const std::string& host,
+               std::vector<std::string> command = {"/bin/cat"},
+               std::map<std::string, std::string> traits = kTraits)
+      : agent_(HostAgent::create({.hello = {.token = authority.issue(Role::host, host).token,
+                                            .host = {.name = host, .slots = 1, .cores = 3},
+                                            .incarnation = random_u64(),
+                                            .address = "127.0.0.1",
+                                            .traits = std::move(traits)},
+                                  .credentials = authority.issue(Role::host, host),
+                                  .address = "127.0.0.1",
+                                  .port = port,
+                                  .worker_command = std::move(command)})),
+        outcome_(std::async(std::launch::async, [this] { return agent_->run(); })) {}
+  ~RunningAgent() { agent_->end({}); }
+
+  HostAgent& agent() { return *agent_; }
+  Outcome outcome() { return outcome_.get(); }
+
+ private:
+  std::unique_ptr<HostAgent> agent_;
+  std::future<Outcome> outcome_;
+};
+
+/// The director's actor as far as hosts know it: takes the events that they send.
+class Listener {
+ public:
+  explicit Listener(Hosts& hosts) : self_{hosts.system()} {
+    hosts.serve(caf::actor_cast<caf::actor>(self_), {});
+  }
+  template <typename E>
+  E next() {
+    std::optional<E> found;
+    while (!found)
+      self_->receive([&](const Event& event) {
+        if (const auto* one = std::get_if<E>(&event)) found = *one;
+      });
+    return *found;
+  }
+
+ private:
+  caf::scoped_actor self_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(an_agent_starts_workers_and_tells_of_their_ends) {
+  const TempDir dir;
+  const Authority authority;
+  const auto hosts = open(authority);
+  Listener director(*hosts);
+  RunningAgent agent(authority, hosts->port(), "h1");
+  const auto joined = director.next<HostJoined>();
+  BOOST_TEST((joined.host.name == "h1" && joined.host.slots == 2 && joined.host.cores == 3));
+  NoWorkers own;
+  const auto workers = hosts->workers(own);
+  workers->spawn({.incarnation = 7, .log_dir = dir.path().string(), .on = "h1"});
+  const auto exit = director.next<WorkerExited>();
+  BOOST_TEST((exit.incarnation == 7u && exit.exit_code == 0), exit.cause);
+  hosts->dismiss("the run is over");
+  BOOST_TEST(agent.outcome().exit_code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_is_killed_where_it_runs) {
+  const TempDir dir;
+  const Authority authority;
+  const auto hosts = open(authority);
+  Listener director(*hosts);
+  RunningAgent agent(authority, hosts->port(), "h1", {"/bin/sleep", "1000"});
+  director.next<HostJoined>();
+  NoWorkers own;
+  const auto workers = hosts->workers(own);
+  workers->spawn({.incarnation = 7, .log_dir = dir.path().string(), .on = "h1"});
+  workers->kill(7);
+  BOOST_TEST(director.next<WorkerExited>().exit_code == -1);
+}
+
+BOOST_AUTO_TEST_CASE(a_worker_for_a_host_that_is_gone_is_told_to_have_ended) {
+  const Authority authority;
+  const auto hosts = open(authority);
+  Listener director(*hosts);
+  NoWorkers own;
+  hosts->workers(own)->spawn({.incarnation = 9, .on = "h1"});
+  const auto exit = director.next<WorkerExited>();
+  BOOST_TEST(exit.incarnation == 9u);
+  BOOST_TEST(exit.cause.find("h1") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_that_ends_is_the_loss_of_its_host) {
+  const Authority authority;
+  const auto hosts = open(authority);
+  Listener director(*hosts);
+  {
+    RunningAgent agent(authority, hosts->port(), "h1");
+    director.next<HostJoined>();
+  }
+  const auto lost = director.next<HostLost>();
+  BOOST_TEST(lost.name == "h1");
+  // Another agent of the same host may come.
+  RunningAgent again(authority, hosts->port(), "h1");
+  BOOST_TEST(director.next<HostJoined>().host.name == "h1");
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_leaves_is_dismissed_with_its_last_worker) {
+  const TempDir dir;
+  const Authority authority;
+  const auto hosts = open(authority);
+  Listener director(*hosts);
+  RunningAgent agent(authority, hosts->port(), "h1", {"/bin/sleep", "1000"});
+  director.next<HostJoined>();
+  NoWorkers own;
+  const auto workers = hosts->workers(own);
+  workers->spawn({.incarnation = 7, .log_dir = dir.path().string(), .on = "h1"});
+  agent.agent().leave("SIGTERM", 30);
+  const auto draining = director.next<HostDraining>();
+  BOOST_TEST((draining.name == "h1" && draining.cause == "SIGTERM" && draining.deadline_s > 0));
+  workers->kill(7);
+  director.next<WorkerExited>();
+  BOOST_TEST(agent.outcome().exit_code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_differs_is_refused_with_both_values) {
+  const Authority authority;
+  const auto hosts = open(authority);
+  auto traits = kTraits;
+  traits["UCX"] = "1.14.0";
+  RunningAgent other(authority, hosts->port(), "h1", {"/bin/cat"}, traits);
+  const Outcome outcome = other.outcome();
+  BOOST_TEST(outcome.exit_code == 69);
+  BOOST_TEST(outcome.reason == "its UCX is 1.14.0, but the launcher's is 1.13.1");
+  BOOST_TEST(hosts->table().refusals().at("h1") == outcome.reason);
+  RunningAgent unnamed(authority, hosts->port(), "h9");
+  BOOST_TEST(unnamed.outcome().reason == "h9 is not among the run's hosts");
+  BOOST_TEST(hosts->table().entries().empty());
+}
+
+BOOST_AUTO_TEST_CASE(another_runs_host_is_refused) {
+  const Authority authority, other;
+  const auto hosts = open(authority);
+  RunningAgent stranger(other, hosts->port(), "h1");
+  BOOST_CHECK_THROW(stranger.outcome(), Error);
+  BOOST_TEST(hosts->table().entries().empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::test
