@@ -102,10 +102,10 @@ std::string unknown_argument(const CLI::App& command, std::span<const std::strin
 
 /// Refuses an unknown command, for which CLI11 would report only that a command is missing.
 void check_command(const std::string& given) {
-  constexpr std::array<std::string_view, 20> kNames{
-      "plan",     "launch",     "status",      "attach", "trace",  "tap",    "scale",
-      "stop",     "checkpoint", "generate",    "eval",   "logits", "import", "export",
-      "tokenize", "schedule",   "collectives", "report", "runs",   "doctor"};
+  constexpr std::array<std::string_view, 22> kNames{
+      "plan",     "launch",   "join",        "hosts",    "status", "attach", "trace",  "tap",
+      "scale",    "stop",     "checkpoint",  "generate", "eval",   "logits", "import", "export",
+      "tokenize", "schedule", "collectives", "report",   "runs",   "doctor"};
   if (given.empty() || given[0] == '-' || given == "worker" || given == "devices") return;
   if (std::ranges::find(kNames, given) != kNames.end()) return;
   refuse(unknown_command(given, kNames));
@@ -128,6 +128,8 @@ Options parse_options(int argc, const char* const* argv) {
   };
   add("plan", add_plan);
   add("launch", add_launch);
+  add("join", add_join);
+  add("hosts", add_hosts);
   add("status", add_status);
   add("runs", add_runs);
   add("attach", add_attach);

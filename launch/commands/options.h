@@ -8,6 +8,7 @@
 
 #include "actors/monitors/tap_request.h"
 #include "actors/topology/scale.h"
+#include "launch/hosts/hosts_plan.h"
 #include "stages/inference/sampling.h"
 
 namespace troupe::launch {
@@ -28,6 +29,7 @@ struct LaunchOptions {
   std::string from;                ///< directory of the model to train without a manifest
   std::vector<std::string> files;  ///< what to train it on
   std::vector<std::string> overrides;
+  HostOptions hosts;
 };
 
 struct StatusOptions {
@@ -78,6 +80,11 @@ struct ScaleOptions {
 };
 
 struct CheckpointOptions {
+  std::string run;
+  bool json = false;
+};
+
+struct HostsOptions {
   std::string run;
   bool json = false;
 };
@@ -167,6 +174,14 @@ struct ScheduleOptions {
 /// The options of the process that `own_gpus()` starts and the help does not show.
 struct DevicesOptions {};
 
+/// `troupe join`, the agent of a host.
+struct JoinOptions {
+  std::string run;         ///< a live run's directory; "-": the invitation comes on standard input
+  std::string rendezvous;  ///< "host:port" of the launcher, in place of `run`
+  std::string token_file;
+  double wait_s = 300;  ///< how long a launcher that does not answer yet is tried
+};
+
 /// The options of a worker process, which launch starts and the help does not show.
 struct WorkerOptions {};
 
@@ -180,7 +195,7 @@ using Options =
                  ReportOptions, TraceOptions, TapOptions, ScaleOptions, CheckpointOptions,
                  StopOptions, DoctorOptions, GenerateOptions, EvalOptions, LogitsOptions,
                  ImportOptions, ExportOptions, TokenizeOptions, ScheduleOptions, CollectivesOptions,
-                 DevicesOptions, WorkerOptions>;
+                 DevicesOptions, JoinOptions, HostsOptions, WorkerOptions>;
 
 /// Parses the whole command line. Throws Error{usage} naming the option that is wrong.
 Options parse_options(int argc, const char* const* argv);
@@ -209,6 +224,8 @@ int run(const ExportOptions& options);
 int run(const TokenizeOptions& options);
 int run(const ScheduleOptions& options);
 int run(const DevicesOptions& options);
+int run(const JoinOptions& options);
+int run(const HostsOptions& options);
 int run(const WorkerOptions& options);
 
 }  // namespace troupe::launch

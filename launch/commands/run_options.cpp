@@ -68,11 +68,51 @@ void add_launch(CLI::App& app, LaunchOptions& o) {
   from->needs(data);
   manifest->excludes(resume)->excludes(from);
   resume->excludes(from);
+  sub->add_option("--hostfile", o.hosts.hostfile,
+                  "Train on these hosts, one a line, as h0:2 or 'h0 slots=2'; in place of "
+                  "cluster.hosts")
+      ->type_name("FILE");
+  number(sub, "--wait-for-hosts", o.hosts.wait_for_hosts, 1, 65536,
+         "Train on so many hosts that come by troupe join, this one included")
+      ->type_name("N");
+  sub->add_option("--rendezvous", o.hosts.rendezvous,
+                  "Where they come: a name of this host and a port; default: any port")
+      ->type_name("HOST:PORT");
+  sub->add_option("--token-file", o.hosts.token_file,
+                  "File with the secret that they know, of mode 0600")
+      ->type_name("FILE");
   add_overrides(sub, o.overrides);
   sub->callback([&o] {
     if (o.manifest.empty() && o.resume.empty() && o.from.empty())
       throw CLI::RequiredError(
           "a manifest, --resume with a run directory, or --from with a model,");
+  });
+}
+
+void add_join(CLI::App& app, JoinOptions& o) {
+  CLI::App* sub = command(
+      app, "join", "Offer this host to a run, until the run has ended",
+      "  troupe join runs/first\n"
+      "  troupe join --rendezvous head:29600 --token-file token\n"
+      "The first needs a directory that both hosts share. SIGTERM has the run go on without the "
+      "host.");
+  auto* run = sub->add_option("run", o.run,
+                              "Directory of a live run, or - for an invitation on standard input")
+                  ->type_name("RUN");
+  auto* rendezvous = sub->add_option("--rendezvous", o.rendezvous,
+                                     "Where the launcher waits for hosts: a name and a port")
+                         ->type_name("HOST:PORT")
+                         ->excludes(run);
+  auto* token = sub->add_option("--token-file", o.token_file,
+                                "File with the secret that the launcher knows, of mode 0600")
+                    ->type_name("FILE")
+                    ->needs(rendezvous);
+  rendezvous->needs(token);
+  sub->add_option("--wait", o.wait_s, "How long a launcher that is not there yet is tried")
+      ->type_name("SECONDS");
+  sub->callback([&o] {
+    if (o.run.empty() && o.rendezvous.empty())
+      throw CLI::RequiredError("a run's directory, or --rendezvous and --token-file,");
   });
 }
 
@@ -194,6 +234,15 @@ void add_checkpoint(CLI::App& app, CheckpointOptions& o) {
                      "  troupe checkpoint runs/first\n"
                      "Returns when the checkpoint is complete. One is made at a time.");
   sub->add_flag("--json", o.json, "Print one JSON object: step, checkpoint");
+}
+
+void add_hosts(CLI::App& app, HostsOptions& o) {
+  CLI::App* sub = command_of_run(app, o.run, "hosts",
+                                 "List the hosts of a live run: their states, addresses and ranks",
+                                 "  troupe hosts runs/first");
+  sub->add_flag("--json", o.json,
+                "Print a JSON list: host, state (joined, spare, draining or lost), incarnation, "
+                "slots, ranks, address, cause");
 }
 
 void add_stop(CLI::App& app, StopOptions& o) {

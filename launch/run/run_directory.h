@@ -90,6 +90,7 @@ inline constexpr const char* kMeasuredStepFile = "measured_step.json";
 inline constexpr const char* kMachineFile = "machine.json";
 inline constexpr const char* kTensorBoardFolder = "tensorboard";
 inline constexpr const char* kControlFile = "control.json";
+inline constexpr const char* kInvitationFile = "join.json";  ///< for hosts that join a live run
 inline constexpr const char* kOutcomeFile = "outcome.json";
 inline constexpr const char* kLockFile = "lock";
 inline constexpr const char* kLogs = "logs";

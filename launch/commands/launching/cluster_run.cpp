@@ -54,7 +54,8 @@ actors::Outcome ClusterRun::run_cluster() {
                                      {.manifest = with_.manifest.to_toml(),
                                       .worker_command = {"/proc/self/exe", "worker"},
                                       .memory_bytes = with_.machine.memory_bytes,
-                                      .claim = with_.directory.claim()},
+                                      .claim = with_.directory.claim(),
+                                      .hosts = with_.hosts},
                                      *this);
   RunPort run = port();
   const PageAccess page{.token = with_.control.token(),

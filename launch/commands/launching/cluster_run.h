@@ -35,6 +35,7 @@ class ClusterRun : actors::RunObserver {
     ControlServer& control;
     SignalWatch& signals;
     ConsoleWriter& console;
+    std::shared_ptr<actors::Hosts> hosts;  ///< other hosts that take part; null: none
   };
   explicit ClusterRun(const Means& means) : with_(means) {}
 

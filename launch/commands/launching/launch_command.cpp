@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "actors/director/cluster.h"
+#include "actors/topology/hosts.h"
 #include "launch/commands/launching/cluster_run.h"
+#include "launch/commands/launching/join_run.h"
 #include "launch/commands/launching/run_end.h"
 #include "launch/commands/launching/run_summary.h"
 #include "launch/commands/launching/sinks.h"
@@ -18,6 +20,7 @@
 #include "launch/host/progress_line.h"
 #include "launch/host/resources.h"
 #include "launch/host/signals.h"
+#include "launch/hosts/gathering.h"
 #include "launch/manifest/inputs/corpus.h"
 #include "launch/manifest/inputs/differences.h"
 #include "launch/manifest/inputs/inputs.h"
@@ -174,12 +177,14 @@ SaveHook::Command hook_command(const Manifest& manifest) {
 }
 
 int train(const Manifest& trained, const Start& start, const Machine& machine,
-          RunDirectory directory, ControlServer& control, SignalWatch& signals,
-          ConsoleWriter& console) {
+          HostGathering* gathering, RunDirectory directory, ControlServer& control,
+          SignalWatch& signals, ConsoleWriter& console) {
   std::optional<KeptTokens> kept(directory.path() / kOpenTokens);
-  const Manifest manifest = kept->keep(trained);
+  // Other hosts see this process's open files as little as its memory.
+  const Manifest manifest = gathering ? trained : kept->keep(trained);
   actors::RunSpec spec = to_run_spec(manifest);
   spec.cluster.cores = machine.own_cores();
+  spec.cluster.hosts = gathering ? gathering->hosts() : std::vector<actors::Host>();
   spec.cluster.emulates_gpus = machine.gpus && machine.gpus->emulates;
   const PeakRate peak = peak_rate(spec, manifest->monitor.peak_tflops, machine);
   std::optional<SaveHook> hook;
@@ -203,7 +208,8 @@ int train(const Manifest& trained, const Start& start, const Machine& machine,
                   .log = log,
                   .control = control,
                   .signals = signals,
-                  .console = console});
+                  .console = console,
+                  .hosts = gathering ? gathering->door() : nullptr});
   const actors::Outcome outcome = run.run(start.step());
   if (run.fallen()) kept->leave();
   kept.reset();  // while the directory is this run's
@@ -220,11 +226,75 @@ int train(const Manifest& trained, const Start& start, const Machine& machine,
   return code;
 }
 
+/// The innermost folder around a path that exists.
+std::filesystem::path first_folder_above(std::filesystem::path path) {
+  while (!std::filesystem::is_directory(path)) path = path.parent_path();
+  return path;
+}
+
+/// The files of all datasets; one of Megatron-LM's is two.
+std::vector<std::string> token_files(const Manifest& manifest) {
+  std::vector<std::string> files;
+  const auto add = [&](const std::string& tokens) {
+    for (const char* suffix : {"", ".bin", ".idx"})
+      if (std::filesystem::is_regular_file(tokens + suffix)) files.push_back(tokens + suffix);
+  };
+  const actors::RunSpec spec = to_run_spec(manifest);
+  for (const auto& source : spec.data.sources) add(source.tokens);
+  for (const auto& set : spec.eval.sets) add(set.tokens);
+  return files;
+}
+
+/// Refuses hosts, if they are named, that have no room for the ranks, before anything is started
+/// anywhere. Throws Error{unavailable}.
+void check_room(const Manifest& manifest, std::span<const actors::Host> named) {
+  if (named.empty()) return;
+  const auto spares = static_cast<std::size_t>(manifest->recovery.spare_hosts);
+  if (named.size() <= spares)
+    throw Error(ErrorKind::unavailable,
+                fmt::format("recovery.spare_hosts = {} leaves none of {} hosts for ranks", spares,
+                            named.size()));
+  actors::place_ranks(manifest->mesh, named.first(named.size() - spares),
+                      manifest->cluster.tp_across_hosts);
+}
+
+/// Lets the run's hosts join; null if there is this one alone.
+std::unique_ptr<HostGathering> gather_hosts(HostsPlan plan, const Manifest& manifest,
+                                            const Machine& machine, ConsoleWriter& console) {
+  if (plan.start == HostsPlan::Start::none) return nullptr;
+  check_room(manifest, plan.named);
+  auto gathering = std::make_unique<HostGathering>(std::move(plan), manifest, machine);
+  console.show(gathering->join_line());
+  gathering->wait();
+  gathering->check_files(first_folder_above(manifest->dir), token_files(manifest));
+  console.show(gathering->lines());
+  return gathering;
+}
+
+/// What a process does that shares its command with the one that launches: the first of a host
+/// offers it, the others have nothing to do.
+int join_launch(const LaunchOptions& options, const Job& job, const Machine& machine,
+                SignalWatch& signals) {
+  if (!job.is_first_of_host || job.num_hosts <= 1) return 0;
+  const Manifest manifest = load_manifest(
+      options.resume.empty() ? std::filesystem::path(options.manifest)
+                             : std::filesystem::path(options.resume) / kManifestFile,
+      options.overrides, machine, options.resume.empty() ? Purpose::launch : Purpose::resume);
+  const std::filesystem::path run =
+      options.resume.empty()
+          ? std::filesystem::path(manifest->dir)
+          : (std::filesystem::absolute(options.resume) / "").lexically_normal().parent_path();
+  return join_when_invited(invitation_file(run, job),
+                           std::chrono::duration<double>(manifest->engine.wait_s), signals);
+}
+
 int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter& console) {
   ::signal(SIGPIPE, SIG_IGN);  // a closed console must not end the run
   ::signal(SIGXFSZ, SIG_IGN);  // so a file size limit fails the write instead of ending the run
   require_threads(kThreads);
   Machine machine = this_machine();
+  const Job job = job_of(own_environment());
+  if (!job.is_first) return join_launch(options, job, machine, signals);
   Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
   if (start.manifest->monitor.timestamps) console.stamp_lines();
   look_for_gpus(start.manifest, machine);
@@ -237,10 +307,13 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
                     start.step(), max_steps, start.step()));
     return 0;
   }
-  const actors::RunSpec spec = to_run_spec(start.manifest);
+  actors::RunSpec spec = to_run_spec(start.manifest);
   tensor::require_openmp_threads(spec.cluster.device.threads);
   const Placement placement = place(spec);
-  check_memory(spec, placement, machine, start.manifest.name());
+  HostsPlan hosts = plan_hosts(options.hosts, start.manifest, job);
+  spec.cluster.hosts = hosts.named;
+  if (hosts.start == HostsPlan::Start::none)
+    check_memory(spec, placement, machine, start.manifest.name());
   require_descriptors(spec.num_ranks() + spec.recovery.spares);
   ControlServer control({.port = spec.cluster.port});
   check_can_bind(monitor_addresses(start.manifest));  // before anything is written or started
@@ -249,6 +322,12 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
     return prepare_corpus(start.manifest, tokenizing.options());
   }();
   if (start.goes_on_from) check_cursor(start.manifest, *start.goes_on_from);
+  const auto gathering = gather_hosts(std::move(hosts), start.manifest, machine, console);
+  if (gathering) {
+    control.open_to_hosts(gathering->address(), 0, gathering->authority());
+    spec.cluster.hosts = gathering->hosts();
+    check_memory(spec, placement, machine, start.manifest.name());
+  }
   if (start.resumed)
     note_changes(start.manifest, Manifest::read(spec.dir + "/" + kManifestFile, {}),
                  start.step() + 1);
@@ -259,13 +338,14 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   signals.orders({});
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
   write_directory(start, machine, *start.directory, control, console);
+  if (gathering) gathering->invite(start.directory->path() / kInvitationFile);
   console.show(summary(spec, placement, *start.manifest->cluster.pin) + gpu_line(machine));
   console.show(corpus_lines(spec, corpus));
   console.show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
   tell_start(start, !options.resume.empty(), console);
   RunDirectory directory = std::move(*start.directory);
-  return train(trained_manifest(start), start, machine, std::move(directory), control, signals,
-               console);
+  return train(trained_manifest(start), start, machine, gathering.get(), std::move(directory),
+               control, signals, console);
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 namespace troupe::launch {
 
 inline constexpr std::array<std::string_view, 2> kDevices{"cpu", "cuda"};
+inline constexpr std::array<std::string_view, 6> kEngines{"auto",  "local", "ssh",
+                                                          "slurm", "mpi",   "join"};
 inline constexpr std::array<std::string_view, 2> kMatmuls{"float32", "tf32"};
 inline constexpr std::array<std::string_view, 3> kOnFailure{"replace", "shrink", "stop"};
 
@@ -111,6 +113,30 @@ inline constexpr std::array kOperationKeys{
         "the other; none: any free ones",
         kAny, "port_range"},
 
+    Key{"cluster", "engine", SETTING(engine.kind, kEngines), "\"auto\"", "",
+        "How agents come to other hosts: ssh starts them; slurm has srun start them in an "
+        "allocation; mpi: each process of mpirun, srun or torchrun is one; join: they come by "
+        "themselves. auto: ssh where hosts are named, else what the job's environment says, else "
+        "this host alone, which is local"},
+    Key{"cluster", "ssh", SETTING(engine.ssh), "\"ssh\"", "command",
+        "What starts a program on another host, with its options, as 'ssh -p 2222'; the host's "
+        "name and the program follow"},
+    Key{"cluster", "program", SETTING(engine.program), "\"\"", "path",
+        "This program on other hosts; empty: the path that it has here"},
+    Key{"cluster", "wait", SETTING(engine.wait_s), "300.0", "seconds",
+        "How long the hosts have to join, all of them; then the launch ends and names the missing",
+        from_one_to(86400)},
+    Key{"cluster", "min_hosts", SETTING(engine.min_hosts), "0", "hosts",
+        "Begin with so many hosts after cluster.wait if not all have joined; 0: never with fewer "
+        "than are named, as nobody asked for a smaller run",
+        from_zero_to(1e6)},
+    Key{"cluster", "forward_env", SETTING(engine.forward), "[]", "names",
+        "Environment variables that workers on other hosts are given as they are here. None: "
+        "what a machine has set for itself stays"},
+    Key{"cluster", "mixed_cpus", SETTING(engine.mixed_cpus), "false", "",
+        "Accept hosts whose processors have other instructions, by which products and so losses "
+        "may differ in their last bits; off, so that runs repeat"},
+
     Key{"recovery", "on_failure", SETTING(recovery.on_failure, kOnFailure), "\"replace\"", "",
         "What to do about a lost worker: replace it, shrink to the ranks left, or stop: save what "
         "memory holds, for which neighbour_copies must be on, and end the run"},
@@ -121,6 +147,9 @@ inline constexpr std::array kOperationKeys{
         "Of the hosts so many, the last ones, get no ranks until one is lost; without one the "
         "cluster shrinks then",
         from_zero_to(4096)},
+    Key{"recovery", "grow_back", SETTING(recovery.grow_back), "true", "",
+        "Whether a cluster that lost hosts grows again to mesh's size when hosts come back, 10 s "
+        "after they did and every 5 min at most. On, as the run was meant to be that large"},
     Key{"recovery", "silent", SETTING(recovery.silent_s), "3.0", "seconds",
         "A worker without a sign of life for so long is lost, 0: never", from_zero_to(86400)},
     Key{"recovery", "hang", SETTING(recovery.hang_s), "5.0", "seconds",

@@ -25,6 +25,18 @@ struct Settings : actors::RunSpec {
   enum class ReduceEvery { automatic, step, microbatch };
   ReduceEvery reduce_every = ReduceEvery::automatic;
 
+  /// How agents come to other hosts.
+  enum class EngineKind { automatic, local, ssh, slurm, mpi, join };
+  struct Engine {
+    EngineKind kind = EngineKind::automatic;
+    std::string ssh;          ///< words of the command, before a host's name
+    std::string program;      ///< path of this program on other hosts; empty: as here
+    double wait_s = 0;        ///< until all hosts have joined
+    std::int64_t min_hosts = 0;  ///< with fewer than named the run begins; 0: never
+    std::vector<std::string> forward;  ///< variables that agents are given
+    bool mixed_cpus = false;
+  } engine;
+
   bool other_data = false;     ///< checkpoint.other_data
   std::string on_save;         ///< checkpoint.on_save
   double on_save_timeout = 0;  ///< in seconds

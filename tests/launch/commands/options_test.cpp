@@ -44,7 +44,11 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
   using Names = std::set<std::string>;
   const std::map<std::string, Names> frozen{
       {"plan", {"-h", "--help", "--set", "--all", "--json", "--svg", "--bandwidth", "--hosts"}},
-      {"launch", {"-h", "--help", "--set", "--resume", "--from", "--data"}},
+      {"launch",
+       {"-h", "--help", "--set", "--resume", "--from", "--data", "--hostfile", "--wait-for-hosts",
+        "--rendezvous", "--token-file"}},
+      {"join", {"-h", "--help", "--rendezvous", "--token-file", "--wait"}},
+      {"hosts", {"-h", "--help", "--json"}},
       {"status", {"-h", "--help", "--json", "--diagnose"}},
       {"attach", {"-h", "--help", "--json", "--events"}},
       {"trace", {"-h", "--help", "--steps", "-o", "--output"}},

@@ -1,0 +1,147 @@
+#include <fmt/format.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include "actors/agent/host_agent.h"
+#include "actors/messages/secret.h"
+#include "launch/commands/launching/join_run.h"
+#include "launch/commands/options.h"
+#include "launch/host/console.h"
+#include "launch/host/machine.h"
+#include "launch/host/signals.h"
+#include "launch/hosts/hosts_plan.h"
+#include "launch/hosts/invitation.h"
+#include "launch/hosts/traits.h"
+#include "launch/run/run_directory.h"
+#include "tensor/errors/error.h"
+#include "transport/ucx/network_interface.h"
+
+namespace troupe::launch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Between two looks for a launcher that is not there yet.
+constexpr std::chrono::milliseconds kLook{200};
+
+Invitation read_invitation() {
+  std::string line;
+  std::getline(std::cin, line);
+  return parse_invitation(line);
+}
+
+Invitation invitation_by(const JoinOptions& options) {
+  if (options.run == "-") return read_invitation();
+  if (!options.rendezvous.empty()) {
+    const auto [host, port] = parse_rendezvous(options.rendezvous);
+    const actors::Authority authority(read_token(options.token_file));
+    return {.address = host,
+            .port = port,
+            .credentials = actors::to_text(authority.issue(actors::Role::host, host_name()))};
+  }
+  const std::filesystem::path file = std::filesystem::path(options.run) / kInvitationFile;
+  std::ifstream in(file);
+  std::string line;
+  if (!std::getline(in, line))
+    throw Error(ErrorKind::unavailable,
+                fmt::format("{} has no invitation for hosts, {}: the run is not live, or was "
+                            "launched for one host alone; launch it with hosts, or with "
+                            "--wait-for-hosts",
+                            options.run, kInvitationFile));
+  return parse_invitation(line);
+}
+
+/// A signal asks the run to go on without this host, which sets `left`; one that means to end at
+/// once does.
+void serve_signals(SignalWatch& signals, actors::HostAgent& agent, std::atomic<bool>& left) {
+  const auto leave = [&](const std::string& cause) {
+    left = true;
+    agent.leave(cause, 0);
+  };
+  signals.orders({.save = leave, .stop = leave, .stop_now = [&agent](const std::string& reason) {
+                    agent.end({.exit_code = static_cast<int>(ErrorKind::retry), .reason = reason});
+                  }});
+}
+
+/// The interface of the route to the launcher, whose name may not be known yet.
+transport::NetworkInterface interface_by(const Invitation& invitation, Clock::time_point deadline) {
+  if (!invitation.interface.empty()) return transport::find_interface(invitation.interface);
+  while (true) try {
+      return transport::interface_towards(invitation.address);
+    } catch (const Error&) {
+      if (Clock::now() > deadline) throw;
+      std::this_thread::sleep_for(kLook);
+    }
+}
+
+}  // namespace
+
+int join_run(const Invitation& invitation, std::chrono::duration<double> patience,
+             SignalWatch& signals) {
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
+  for (const auto& [name, value] : invitation.environment) setenv(name.c_str(), value.c_str(), 1);
+  const Machine machine = this_machine();
+  const transport::NetworkInterface interface = interface_by(invitation, deadline);
+  const std::string own = own_environment()("SLURMD_NODENAME").value_or(host_name());
+  const actors::Credentials credentials = actors::parse_credentials(invitation.credentials);
+  const auto agent = actors::HostAgent::create(
+      {.hello = {.token = credentials.token,
+                 .host = {.name = invitation.host.empty() ? own : invitation.host,
+                          .slots = 0,
+                          .cores = machine.own_cores(),
+                          .memory_bytes = machine.memory_bytes},
+                 .incarnation = actors::random_u64(),
+                 .address = interface.address,
+                 .traits = own_traits()},
+       .credentials = credentials,
+       .address = invitation.address,
+       .port = invitation.port,
+       .patience_s = patience.count(),
+       .worker_command = {"/proc/self/exe", "worker"},
+       .device = interface.address});
+  std::atomic<bool> left = false;
+  serve_signals(signals, *agent, left);
+  const actors::Outcome outcome = agent->run();
+  signals.orders({});
+  if (outcome.exit_code != 0) print_error(outcome.reason);
+  // Who started this agent may want another one in its place, unless it was a launcher: that one
+  // has let it go.
+  const bool is_invited = !invitation.host.empty();
+  return outcome.exit_code == 0 && left && !is_invited ? static_cast<int>(ErrorKind::retry)
+                                                       : outcome.exit_code;
+}
+
+int join_when_invited(const std::filesystem::path& file, std::chrono::duration<double> patience,
+                      SignalWatch& signals) {
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
+  std::string line;
+  while (true) {
+    std::ifstream in(file);
+    if (std::getline(in, line)) break;
+    if (Clock::now() > deadline)
+      throw Error(ErrorKind::unavailable,
+                  fmt::format("waited {:g} s for the job's first process to leave an invitation in "
+                              "{}, which all its hosts must see",
+                              patience.count(), file.string()));
+    std::this_thread::sleep_for(kLook);
+  }
+  return join_run(parse_invitation(line), patience, signals);
+}
+
+int run(const JoinOptions& options) {
+  ::signal(SIGPIPE, SIG_IGN);
+  SignalWatch signals(" before it had joined");
+  // One that has sent an invitation is there, or is gone for good.
+  const std::chrono::duration<double> patience(options.run == "-" ? 10 : options.wait_s);
+  return join_run(invitation_by(options), patience, signals);
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+
+#include "launch/host/signals.h"
+#include "launch/hosts/invitation.h"
+
+namespace troupe::launch {
+
+/// Offers this host to a run as its agent, until the run has ended or goes on without it. A
+/// launcher that does not answer yet is tried for `patience`. Returns the exit code.
+int join_run(const Invitation& invitation, std::chrono::duration<double> patience,
+             SignalWatch& signals);
+
+/// Waits for an invitation in the file, for `patience` at most, and does what join_run() does.
+int join_when_invited(const std::filesystem::path& file, std::chrono::duration<double> patience,
+                      SignalWatch& signals);
+
+}  // namespace troupe::launch

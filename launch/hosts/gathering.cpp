@@ -1,0 +1,365 @@
+#include "launch/hosts/gathering.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <netdb.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "actors/messages/secret.h"
+#include "launch/host/quantities.h"
+#include "launch/hosts/invitation.h"
+#include "launch/hosts/traits.h"
+#include "tensor/errors/error.h"
+#include "transport/ucx/network_interface.h"
+
+namespace troupe::launch {
+namespace {
+
+using actors::Host;
+using Start = HostsPlan::Start;
+using transport::NetworkInterface;
+
+/// An address of IPv4 or IPv6 that no network uses: the route to it is that to elsewhere.
+constexpr std::array kElsewhere{"192.0.2.1", "2001:db8::1"};
+
+/// The numeric addresses that a name stands for.
+std::vector<std::string> addresses_of(const std::string& name) {
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_STREAM;
+  std::vector<std::string> addresses;
+  if (getaddrinfo(name.c_str(), nullptr, &hints, &found) != 0) return addresses;
+  for (const addrinfo* each = found; each; each = each->ai_next) {
+    std::array<char, NI_MAXHOST> text{};
+    if (getnameinfo(each->ai_addr, each->ai_addrlen, text.data(), text.size(), nullptr, 0,
+                    NI_NUMERICHOST) == 0)
+      addresses.emplace_back(text.data());
+  }
+  freeaddrinfo(found);
+  return addresses;
+}
+
+/// The interface of this host by a name under which the others know it.
+NetworkInterface interface_called(const std::string& name) {
+  const auto addresses = addresses_of(name);
+  for (const NetworkInterface& interface : transport::network_interfaces())
+    if (std::ranges::find(addresses, interface.address) != addresses.end()) return interface;
+  throw Error(ErrorKind::unavailable,
+              fmt::format("--rendezvous {}: no network interface of this host has an address of "
+                          "that name ({})",
+                          name,
+                          addresses.empty() ? "which is not known here"
+                                            : fmt::format("{}", fmt::join(addresses, ", "))));
+}
+
+/// The interface at which the others reach this host: as the user says, else that of the route to
+/// one of them, else that of the route to elsewhere, else the only one.
+NetworkInterface interface_of(const std::string& called, const HostsPlan& plan,
+                              const std::string& own) {
+  if (!called.empty()) return transport::find_interface(called);
+  if (!plan.address.empty()) return interface_called(plan.address);
+  std::vector<std::string> towards;
+  for (const Host& host : plan.named)
+    if (host.name != own) towards.push_back(host.name);
+  towards.insert(towards.end(), kElsewhere.begin(), kElsewhere.end());
+  std::string why;
+  for (const std::string& other : towards) try {
+      return transport::interface_towards(other);
+    } catch (const Error& error) {  // a name that only ssh knows, or a family that is not here
+      if (why.empty()) why = error.what();
+    }
+  std::vector<NetworkInterface> out;
+  for (const NetworkInterface& interface : transport::network_interfaces())
+    if (!interface.address.starts_with("127.") && interface.address != "::1")
+      out.push_back(interface);
+  const auto is_of_first = [&](const NetworkInterface& one) { return one.name == out[0].name; };
+  if (!out.empty() && std::ranges::all_of(out, is_of_first)) return out.front();
+  throw Error(ErrorKind::unavailable,
+              why + "; name this host's network interface to the others in cluster.interface");
+}
+
+std::vector<std::string> ssh_words(const std::string& command) {
+  std::istringstream in(command);
+  std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
+  if (words.empty()) throw Error(ErrorKind::manifest, "cluster.ssh has no word");
+  // Questions would wait for ever, as nobody sees them.
+  if (std::filesystem::path(words.front()).filename() == "ssh")
+    words.insert(words.end(), {"-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-T"});
+  return words;
+}
+
+/// One task on each of these hosts of the allocation, all of which get the same invitation. A host
+/// that is lost ends neither the others nor the job.
+std::vector<std::string> srun_words(const std::vector<std::string>& hosts) {
+  const std::string count = std::to_string(hosts.size());
+  return {"srun",
+          "--nodes=" + count,
+          "--ntasks=" + count,
+          "--ntasks-per-node=1",
+          "--overlap",
+          "--no-kill",
+          "--kill-on-bad-exit=0",
+          "--wait=0",
+          "--quiet",
+          "--nodelist=" + fmt::format("{}", fmt::join(hosts, ","))};
+}
+
+/// A new file that is removed at the end.
+class Probe {
+ public:
+  explicit Probe(const std::filesystem::path& folder)
+      : path_(folder / (".troupe-probe-" + actors::random_token())) {
+    if (!(std::ofstream(path_) << "seen?"))
+      throw Error(ErrorKind::data, folder.string() + ": no file can be written there");
+  }
+  Probe(const Probe&) = delete;
+  ~Probe() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  const std::filesystem::path path_;
+};
+
+std::map<std::string, std::string> traits_for(const Settings::Engine& engine) {
+  auto traits = own_traits();
+  if (engine.mixed_cpus) traits.erase("processor");
+  return traits;
+}
+
+}  // namespace
+
+HostGathering::HostGathering(HostsPlan plan, const Manifest& manifest, const Machine& machine)
+    : plan_(std::move(plan)),
+      authority_(plan_.token.empty() ? actors::Authority() : actors::Authority(plan_.token)),
+      engine_(manifest->engine),
+      interface_(manifest->cluster.interface),
+      machine_(machine),
+      num_ranks_(manifest->num_ranks()),
+      own_(!plan_.own.empty() ? plan_.own : find_own_host(plan_.named)) {
+  if (own_.empty() && plan_.named.empty()) own_ = host_name();
+  open_door(manifest);
+  if (!plan_.shared.empty()) invite(plan_.shared);
+  start_agents();
+}
+
+void HostGathering::open_door(const Manifest& manifest) {
+  const NetworkInterface interface = interface_of(manifest->cluster.interface, plan_, own_);
+  address_ = interface.address;
+  std::map<std::string, int> expected;
+  for (const Host& host : plan_.named)
+    if (host.name != own_) expected[host.name] = host.slots;
+  door_ = actors::Hosts::open({.address = address_,
+                               .port = plan_.port,
+                               .credentials = authority_.issue(actors::Role::director, "director"),
+                               .traits = traits_for(engine_),
+                               .expected = expected,
+                               .silent_s = manifest->recovery.silent_s,
+                               .on_lost = [this](const std::string& host) { again(host); },
+                               .own = own_,
+                               .device = interface.address});
+}
+
+void HostGathering::start_agents() {
+  if (plan_.start == Start::themselves) return;
+  std::vector<std::string> others;
+  for (const Host& host : plan_.named)
+    if (host.name != own_) others.push_back(host.name);
+  if (others.empty()) return;
+  const std::vector<std::string> program{
+      engine_.program.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
+                              : engine_.program,
+      "join", "-"};
+  std::vector<AgentStarter::Command> commands;
+  const auto add = [&](const std::string& host, std::vector<std::string> words) {
+    words.insert(words.end(), program.begin(), program.end());
+    commands.push_back({.host = host, .words = std::move(words), .input = invitation_to(host)});
+  };
+  if (plan_.start == Start::srun) {
+    add("", srun_words(others));
+  } else {
+    for (const std::string& host : others) {
+      std::vector<std::string> words = ssh_words(engine_.ssh);
+      words.push_back(host);
+      add(host, std::move(words));
+    }
+  }
+  starter_.emplace(
+      std::move(commands), plan_.start == Start::ssh,
+      [this](const std::string& host, const std::string& cause) { on_end(host, cause); });
+}
+
+HostGathering::~HostGathering() {
+  door_->dismiss("the run is over");
+  for (const std::filesystem::path& file : invitations_) {
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
+  }
+}
+
+std::string HostGathering::invitation_to(const std::string& host) const {
+  Invitation invitation{.host = host,
+                        .address = address_,
+                        .port = door_->port(),
+                        .credentials = actors::to_text(
+                            authority_.issue(actors::Role::host, host.empty() ? "any host" : host)),
+                        .interface = interface_};
+  for (const std::string& name : engine_.forward)
+    if (const char* value = std::getenv(name.c_str())) invitation.environment[name] = value;
+  return to_line(invitation);
+}
+
+void HostGathering::invite(const std::filesystem::path& file) {
+  const std::filesystem::path unfinished = file.string() + ".new";
+  std::filesystem::remove(unfinished);
+  const int fd = open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  const std::string line = invitation_to("");
+  const bool written =
+      fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  if (fd >= 0) close(fd);
+  if (!written)
+    throw Error(ErrorKind::data, "cannot write the invitation for other hosts, " + file.string());
+  std::filesystem::rename(unfinished, file);  // readers find it whole, or not at all
+  invitations_.push_back(file);
+}
+
+std::string HostGathering::join_line() const {
+  if (plan_.start != Start::themselves || !plan_.shared.empty()) return "";
+  return fmt::format(
+      "join      {} of {} hosts are to come; on each: troupe join --rendezvous {}:{} "
+      "--token-file FILE\n",
+      plan_.count - (own_.empty() ? 0 : 1), plan_.count, address_, door_->port());
+}
+
+void HostGathering::again(const std::string& host) {
+  if (starter_) starter_->again(host);
+}
+
+void HostGathering::on_end(const std::string& host, const std::string& cause) {
+  door_->table().refuse(host, cause);
+}
+
+std::vector<std::string> HostGathering::missing() const {
+  std::set<std::string> joined{own_};
+  for (const auto& entry : door_->table().entries())
+    if (!entry.lost) joined.insert(entry.host.name);
+  const auto refusals = door_->table().refusals();
+  const auto why = [&](const std::string& host) {
+    const auto found = refusals.find(host);
+    return found == refusals.end() ? "" : " (" + found->second + ")";
+  };
+  std::vector<std::string> missing;
+  for (const Host& host : plan_.named)
+    if (!joined.contains(host.name)) missing.push_back(host.name + why(host.name) + why(""));
+  const int unnamed =
+      plan_.named.empty() ? plan_.count - static_cast<int>(joined.size()) + joined.count("") : 0;
+  for (int i = 0; i < unnamed; ++i) missing.push_back("a host that calls itself");
+  return missing;
+}
+
+void HostGathering::wait() {
+  using Clock = std::chrono::steady_clock;
+  const auto deadline = Clock::now() + std::chrono::duration<double>(engine_.wait_s);
+  std::vector<std::string> left;
+  bool hopeless = false;
+  door_->table().wait([&] {
+    left = missing();
+    // A host that comes by itself may be started again; a command of ours has said why it failed.
+    hopeless = starter_ && !door_->table().refusals().empty();
+    return left.empty() || hopeless || Clock::now() > deadline;
+  });
+  if (left.empty()) return;
+  const auto min_hosts = static_cast<std::size_t>(engine_.min_hosts);
+  const auto count = static_cast<std::size_t>(plan_.count);
+  if (min_hosts > 0 && count - left.size() >= min_hosts) return;
+  throw Error(
+      ErrorKind::unavailable,
+      fmt::format("{} of {} hosts have not joined{}: {}", left.size(), count,
+                  hopeless ? "" : fmt::format(" within cluster.wait = {:g} s", engine_.wait_s),
+                  fmt::join(left, "; ")));
+}
+
+void HostGathering::check_files(const std::filesystem::path& folder,
+                                std::vector<std::string> files) {
+  // How long a network file system may take to show a new file.
+  constexpr std::chrono::seconds kLag{20};
+  using Clock = std::chrono::steady_clock;
+  const Probe probe(folder);
+  files.push_back(probe.path().string());
+  std::vector<std::int64_t> bytes;
+  for (const std::string& file : files)
+    bytes.push_back(static_cast<std::int64_t>(std::filesystem::file_size(file)));
+  const auto deadline = Clock::now() + kLag;
+  std::string unseen;
+  Clock::time_point asked{};
+  door_->table().wait([&] {
+    if (Clock::now() - asked > std::chrono::milliseconds(500)) {
+      door_->ask_for(files);
+      asked = Clock::now();
+    }
+    unseen.clear();
+    const auto seen = door_->table().seen();
+    for (const auto& entry : door_->table().entries()) {
+      if (entry.lost) continue;
+      const auto found = seen.find(entry.host.name);
+      for (std::size_t i = 0; i < files.size() && unseen.empty(); ++i)
+        if (found == seen.end() || i >= found->second.size() || found->second[i] != bytes[i])
+          unseen = fmt::format("{} does not see {}", entry.host.name,
+                               i + 1 == files.size() ? "new files in " + folder.string()
+                                                     : files[i] + " as it is here");
+    }
+    return unseen.empty() || Clock::now() > deadline;
+  });
+  if (!unseen.empty())
+    throw Error(
+        ErrorKind::unavailable,
+        unseen + ": all hosts must share the folders of the run and of its data, as by NFS");
+}
+
+std::vector<Host> HostGathering::hosts() const {
+  std::map<std::string, Host> joined;
+  for (const auto& entry : door_->table().entries())
+    if (!entry.lost) joined[entry.host.name] = entry.host;
+  if (!own_.empty())
+    joined[own_] = {.name = own_,
+                    .slots = 0,
+                    .cores = machine_.own_cores(),
+                    .memory_bytes = machine_.memory_bytes};
+  std::vector<Host> hosts;
+  for (const Host& named : plan_.named)
+    if (const auto found = joined.find(named.name); found != joined.end()) {
+      hosts.push_back(found->second);
+      hosts.back().slots = named.slots;
+    }
+  if (plan_.named.empty())
+    for (const auto& [name, host] : joined) hosts.push_back(host);
+  const int alike = (num_ranks_ + static_cast<int>(hosts.size()) - 1) /
+                    std::max(1, static_cast<int>(hosts.size()));
+  for (Host& host : hosts)
+    if (host.slots == 0) host.slots = alike;
+  return hosts;
+}
+
+std::string HostGathering::lines() const {
+  std::map<std::string, std::string> addresses{{own_, address_}};
+  for (const auto& entry : door_->table().entries()) addresses[entry.host.name] = entry.address;
+  std::string lines;
+  for (const Host& host : hosts())
+    lines += fmt::format("host      {}, {}, {} slot{}, {} cores, {}\n", host.name,
+                         addresses[host.name], host.slots, host.slots == 1 ? "" : "s", host.cores,
+                         bytes_text(host.memory_bytes));
+  return lines;
+}
+
+}  // namespace troupe::launch

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/director/hosts.h"
+#include "actors/security/credentials.h"
+#include "launch/host/machine.h"
+#include "launch/hosts/agent_starter.h"
+#include "launch/hosts/hosts_plan.h"
+#include "launch/manifest/toml/manifest.h"
+
+namespace troupe::launch {
+
+/// The hosts of a run, from before it begins until it has ended: the port at which they join, and
+/// what starts their agents.
+class HostGathering {
+ public:
+  /// Opens the port, and starts agents if the plan says so. Throws Error{unavailable} if this host
+  /// has no way to the others.
+  HostGathering(HostsPlan plan, const Manifest& manifest, const Machine& machine);
+  /// Lets the agents end, and waits for those that it has started.
+  ~HostGathering();
+
+  /// What other hosts run to join, for people; empty if agents are started for them.
+  std::string join_line() const;
+  /// Blocks until all hosts have joined. Throws Error{unavailable} that names those which have not
+  /// within cluster.wait, or cannot, and why.
+  void wait();
+  /// Checks that all hosts see the files of this one: a new one in a folder that is there, and
+  /// those of a list as large as here. Throws Error{unavailable} that names a host and what it does
+  /// not see.
+  void check_files(const std::filesystem::path& folder, std::vector<std::string> files);
+  /// The hosts that have joined, and this one if it takes part, in the order in which they are
+  /// named, or of their names. Those of which nobody said how many ranks they take share the ranks
+  /// alike.
+  std::vector<actors::Host> hosts() const;
+  /// Leaves an invitation in a file, which only this user can read, until the object ends.
+  void invite(const std::filesystem::path& file);
+  const std::shared_ptr<actors::Hosts>& door() const { return door_; }
+  /// The address at which other hosts reach this one, and who signs what they show.
+  const std::string& address() const { return address_; }
+  const actors::Authority& authority() const { return authority_; }
+  /// A line for each host, for people.
+  std::string lines() const;
+
+ private:
+  void open_door(const Manifest& manifest);
+  void start_agents();
+  std::string invitation_to(const std::string& host) const;
+  /// Hosts that have not joined, by name, each with the reason if one is known; if no host has a
+  /// name, how many are missing.
+  std::vector<std::string> missing() const;
+  void again(const std::string& host);
+  void on_end(const std::string& host, const std::string& cause);
+
+  HostsPlan plan_;
+  const actors::Authority authority_;  ///< of the run
+  const Settings::Engine engine_;
+  const std::string interface_;  ///< cluster.interface
+  const Machine machine_;
+  const int num_ranks_;
+  std::string own_;  ///< name of this host in the run; empty: it takes no rank
+  std::string address_;
+  std::shared_ptr<actors::Hosts> door_;
+  std::vector<std::filesystem::path> invitations_;
+  std::optional<AgentStarter> starter_;
+};
+
+}  // namespace troupe::launch

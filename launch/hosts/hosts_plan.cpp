@@ -1,0 +1,119 @@
+#include "launch/hosts/hosts_plan.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <sstream>
+
+#include "actors/security/credentials.h"
+#include "launch/host/host_list.h"
+#include "launch/host/machine.h"
+#include "launch/manifest/resolve/run_spec.h"
+#include "tensor/errors/error.h"
+#include "transport/ucx/network_interface.h"
+
+namespace troupe::launch {
+namespace {
+
+using actors::Host;
+using Start = HostsPlan::Start;
+
+std::vector<Host> named_by_user(const HostOptions& options, const Manifest& manifest) {
+  return options.hostfile.empty() ? to_run_spec(manifest).cluster.hosts
+                                  : read_hostfile(options.hostfile);
+}
+
+HostsPlan of_many(Start start, std::vector<Host> named, const std::string& own = "") {
+  const int count = static_cast<int>(named.size());
+  return {.start = start, .named = std::move(named), .count = count, .own = own};
+}
+
+HostsPlan plan_of_job(const Manifest& manifest, const Job& job) {
+  if (job.kind == Job::Kind::none || job.num_hosts <= 1) return {};
+  if (job.kind == Job::Kind::allocation) return of_many(Start::srun, job.hosts, job.own);
+  HostsPlan plan = of_many(Start::themselves, job.hosts, job.own);
+  plan.count = job.num_hosts;
+  plan.shared = invitation_file(manifest->dir, job);
+  return plan;
+}
+
+}  // namespace
+
+HostsPlan plan_hosts(const HostOptions& options, const Manifest& manifest, const Job& job) {
+  using EngineKind = Settings::EngineKind;
+  const EngineKind kind = manifest->engine.kind;
+  if (kind == EngineKind::local) return {};
+  std::vector<Host> named = named_by_user(options, manifest);
+  if (options.wait_for_hosts > 0 || kind == EngineKind::join) {
+    HostsPlan plan = of_many(Start::themselves, std::move(named));
+    if (options.wait_for_hosts > 0) plan.count = options.wait_for_hosts;
+    if (plan.count == 0)
+      throw Error(ErrorKind::usage,
+                  "cluster.engine = 'join': how many hosts are to come? Give --wait-for-hosts N, "
+                  "this one included");
+    if (!options.rendezvous.empty()) {
+      const auto [host, port] = parse_rendezvous(options.rendezvous);
+      plan.address = host;
+      plan.port = port;
+    }
+    if (!options.token_file.empty()) plan.token = read_token(options.token_file);
+    return plan;
+  }
+  if (!named.empty()) return of_many(Start::ssh, std::move(named));
+  if (kind == EngineKind::ssh)
+    throw Error(ErrorKind::manifest,
+                "cluster.engine = 'ssh' needs hosts: cluster.hosts, or launch --hostfile FILE");
+  const Job::Kind needed = kind == EngineKind::slurm ? Job::Kind::allocation : Job::Kind::process;
+  if (kind != EngineKind::automatic && job.kind != needed)
+    throw Error(ErrorKind::unavailable,
+                kind == EngineKind::slurm
+                    ? "cluster.engine = 'slurm', but SLURM_JOB_NODELIST is not in the environment: "
+                      "launch within an allocation, of sbatch or salloc"
+                    : "cluster.engine = 'mpi', but the environment has no number of a process: "
+                      "launch by mpirun, srun or torchrun");
+  return plan_of_job(manifest, job);
+}
+
+std::filesystem::path invitation_file(const std::filesystem::path& run, const Job& job) {
+  return run.parent_path() / fmt::format(".{}.{}.join", run.filename().string(), job.key);
+}
+
+std::string read_token(const std::string& file) {
+  std::istringstream in(actors::read_private_file(file));
+  std::string token;
+  if (!(in >> token))
+    throw Error(ErrorKind::data, file + ": no token is in it; it must hold one word");
+  return token;
+}
+
+std::string find_own_host(const std::vector<Host>& hosts) {
+  const std::string name = host_name();
+  const std::string short_name = name.substr(0, name.find('.'));
+  const auto interfaces = transport::network_interfaces();
+  for (const Host& host : hosts) {
+    if (host.name == name || host.name == short_name || host.name == "localhost") return host.name;
+    for (const auto& interface : interfaces)
+      if (interface.address == host.name) return host.name;
+  }
+  return "";
+}
+
+HostAndPort parse_rendezvous(const std::string& text) {
+  const std::size_t colon = text.rfind(':');
+  HostAndPort place;
+  if (colon != text.npos) {
+    place.host = text.substr(0, colon);
+    if (place.host.starts_with('[') && place.host.ends_with(']'))
+      place.host = place.host.substr(1, place.host.size() - 2);
+    const char* end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data() + colon + 1, end, place.port);
+    if (error == std::errc{} && rest == end && place.port > 0 && place.port < 65536 &&
+        !place.host.empty())
+      return place;
+  }
+  throw Error(
+      ErrorKind::usage,
+      fmt::format("--rendezvous {}: expected a host's name and a port, as head:29600", text));
+}
+
+}  // namespace troupe::launch

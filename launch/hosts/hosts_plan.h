@@ -1,0 +1,60 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "launch/hosts/job.h"
+#include "launch/manifest/toml/manifest.h"
+
+namespace troupe::launch {
+
+/// What the command line says of hosts.
+struct HostOptions {
+  std::string hostfile;
+  int wait_for_hosts = 0;  ///< hosts that come by themselves, with this one; 0: not said
+  std::string rendezvous;  ///< "host:port" at which they come; empty: any port of this host
+  std::string token_file;  ///< with the secret that they know; empty: a new one
+};
+
+/// How the hosts of a run come together.
+struct HostsPlan {
+  enum class Start {
+    none,        ///< there is this one alone
+    ssh,         ///< a command for each host starts its agent
+    srun,        ///< one command starts the agents of all
+    themselves,  ///< agents are started elsewhere, and come
+  };
+  Start start = Start::none;
+  std::vector<actors::Host> named;  ///< empty: any hosts
+  int count = 0;                    ///< of hosts, with this one
+  std::string own;  ///< this host's name in the run, if the job tells; empty: find_own_host()
+  std::string
+      address;  ///< of this host for the others, a name or an address; empty: that of the route
+  int port = 0;
+  std::string token;             ///< empty: a new one
+  std::filesystem::path shared;  ///< file in which an invitation is left for processes of the job
+};
+
+/// The hosts that the command line, else the manifest, else the job names. Throws Error with what
+/// is wrong.
+HostsPlan plan_hosts(const HostOptions& options, const Manifest& manifest, const Job& job);
+
+/// The file by which processes of a job find the one that launches the run in this directory.
+std::filesystem::path invitation_file(const std::filesystem::path& run, const Job& job);
+
+/// The secret in a file, which must not be readable by others. Throws Error{data}.
+std::string read_token(const std::string& file);
+
+/// The name of this host in a list: as the machine calls itself, or an address that it has; empty:
+/// it is not in it.
+std::string find_own_host(const std::vector<actors::Host>& hosts);
+
+/// "host:port" or "[address]:port" in two. Throws Error{usage}.
+struct HostAndPort {
+  std::string host;
+  int port = 0;
+};
+HostAndPort parse_rendezvous(const std::string& text);
+
+}  // namespace troupe::launch

@@ -1,0 +1,109 @@
+#include <signal.h>
+
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+
+#include "tests/hosts/hosts_runs.h"
+
+// Tests runs over several hosts that a user starts: by ssh, and by troupe join on each of them.
+
+namespace troupe::test {
+
+BOOST_AUTO_TEST_SUITE(launch_test)
+
+BOOST_AUTO_TEST_CASE(two_stages_on_two_hosts_have_the_losses_of_one_process) {
+  const Workplace place;
+  Lab lab(2);
+  lab.start_ssh();
+  const Finished run = lab.run(
+      0,
+      launch_on_hosts(place, place.manifest("two", on_hosts({{"mesh.pp", "2"}})), "h0:1\nh1:1\n"));
+  BOOST_REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  BOOST_TEST((step_numbers(place.run("two")) == alone(place, "one")));
+  BOOST_TEST((programs_on(lab, 0).empty() && programs_on(lab, 1).empty()));
+}
+
+BOOST_AUTO_TEST_CASE(replicas_and_shards_on_two_hosts_have_the_losses_of_one_host) {
+  const Workplace place;
+  Lab lab(2);
+  lab.start_ssh();
+  const Keys keys{{"mesh.dp", "2"}, {"mesh.tp", "2"}, {"data_parallel.sharding", "\"optim\""}};
+  const Finished run = lab.run(
+      0, launch_on_hosts(place, place.manifest("two", on_hosts(keys)), "h0 slots=2\nh1 slots=2\n"));
+  BOOST_REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  BOOST_TEST((step_numbers(place.run("two")) == alone(place, "one", keys)));
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_cannot_be_had_ends_the_launch_and_is_named) {
+  const Workplace place;
+  Lab lab(2);
+  lab.start_ssh();
+  const std::string manifest =
+      place.manifest("run", on_hosts({{"mesh.pp", "2"}, {"cluster.wait", "8"}}));
+  const auto refused = [&](const std::string& hosts, int code,
+                           std::initializer_list<const char*> words) {
+    const Finished run = lab.run(0, launch_on_hosts(place, manifest, hosts));
+    BOOST_TEST(run.exit_code == code, hosts << run.err);
+    for (const char* word : words)
+      BOOST_TEST(run.err.find(word) != std::string::npos, word << " in " << run.err);
+    BOOST_TEST(!std::filesystem::exists(place.run("run")));
+    BOOST_TEST((programs_on(lab, 0).empty() && programs_on(lab, 1).empty()));
+  };
+  refused("h0:1\nnosuchhost:1\n", 69, {"nosuchhost", "resolve"});
+  refused("h0:1\nh1:0\n", 65, {"h1"});
+  refused("h0:1\nh0:1\n", 65, {"h0"});
+  refused("h0:1\n", 69, {"slot"});
+  lab.cut(1);
+  refused("h0:1\nh1:1\n", 69, {"h1"});
+}
+
+BOOST_AUTO_TEST_CASE(hosts_come_by_themselves_with_the_secret) {
+  const Workplace place;
+  Lab lab(3);
+  const std::string token = place.dir.write("token", "s3cret\n"),
+                    wrong = place.dir.write("wrong", "other\n");
+  for (const std::string& file : {token, wrong})
+    std::filesystem::permissions(file, std::filesystem::perms::owner_read);
+  const std::vector<std::string> where{"--rendezvous", "h0:29600", "--token-file"};
+  const auto words = [&](std::vector<std::string> command, const std::string& secret) {
+    command.insert(command.begin(), binary_on_hosts());
+    command.insert(command.end(), where.begin(), where.end());
+    command.push_back(secret);
+    return command;
+  };
+  HostProgram launcher(
+      lab, 0,
+      words({"launch", place.manifest("run", {{"mesh.pp", "2"}}), "--wait-for-hosts", "2"}, token));
+  const Finished stranger = lab.run(2, words({"join"}, wrong));
+  BOOST_TEST(stranger.exit_code == 69, stranger.err);
+  HostProgram host(lab, 1, words({"join"}, token));
+  const Finished run = launcher.finish();
+  BOOST_REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  BOOST_TEST(host.finish().exit_code == 0);
+  BOOST_TEST((step_numbers(place.run("run")) == alone(place, "one")));
+}
+
+BOOST_AUTO_TEST_CASE(an_agent_that_is_killed_takes_its_workers_along) {
+  const Workplace place;
+  Lab lab(2);
+  lab.start_ssh();
+  HostProgram launcher(
+      lab, 0,
+      launch_on_hosts(
+          place, place.manifest("run", on_hosts({{"mesh.pp", "2"}, {"run.max_steps", "100000"}})),
+          "h0:1\nh1:1\n"));
+  BOOST_REQUIRE(launcher.read_until("step 5/"));
+  std::vector<pid_t> workers;
+  for (const Lab::Process& process : programs_on(lab, 1))
+    if (process.command.ends_with(" worker")) workers.push_back(process.pid);
+  const pid_t agent = agent_on(lab, 1);
+  BOOST_REQUIRE((workers.size() == 1u && agent > 0));
+  kill(agent, SIGKILL);
+  while (is_alive(workers.front())) {
+  }  // the test's timeout bounds it
+  kill(launcher.pid(), SIGKILL);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::test
