@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "actors/messages/messages.h"
-#include "actors/protocol/host_table.h"
+#include "actors/protocol/hosts/host_table.h"
 #include "actors/topology/configuration.h"
 #include "actors/topology/reports.h"
 #include "actors/topology/state_plan.h"

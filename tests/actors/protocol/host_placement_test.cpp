@@ -1,4 +1,4 @@
-#include "actors/protocol/host_placement.h"
+#include "actors/protocol/hosts/host_placement.h"
 
 #include <boost/test/unit_test.hpp>
 #include <string>

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/protocol/host_table.h"
+#include "actors/protocol/hosts/host_table.h"
 #include "actors/protocol/roster.h"
 #include "actors/topology/configuration.h"
 #include "actors/topology/scale.h"

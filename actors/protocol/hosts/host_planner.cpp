@@ -1,9 +1,9 @@
-#include "actors/protocol/host_planner.h"
+#include "actors/protocol/hosts/host_planner.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "actors/protocol/host_placement.h"
+#include "actors/protocol/hosts/host_placement.h"
 #include "actors/topology/hosts.h"
 #include "tensor/errors/error.h"
 

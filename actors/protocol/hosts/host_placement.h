@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "actors/protocol/configuration_gathering.h"
-#include "actors/protocol/host_table.h"
+#include "actors/protocol/hosts/host_table.h"
 #include "actors/protocol/roster.h"
 #include "actors/topology/configuration.h"
 #include "actors/topology/scale.h"

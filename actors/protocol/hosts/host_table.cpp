@@ -1,4 +1,4 @@
-#include "actors/protocol/host_table.h"
+#include "actors/protocol/hosts/host_table.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
