@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "launch/host/child_process.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::launch {
@@ -28,11 +28,8 @@ constexpr std::chrono::seconds kBetween{3};
 /// How long commands may go on once the run is over, while their agents end.
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::size_t kMostWords = 4096;
-
-std::string ending_of(int status) {
-  if (WIFEXITED(status)) return fmt::format("ended with exit code {}", WEXITSTATUS(status));
-  return fmt::format("was ended by SIG{}", sigabbrev_np(WTERMSIG(status)));
-}
+/// Between two looks for a start that is due, or for the end of a command that has no descriptor.
+constexpr int kLookMs = 200;
 
 /// The last line that is not empty.
 std::string last_line(std::string_view text) {
@@ -43,32 +40,6 @@ std::string last_line(std::string_view text) {
 void close_all(std::initializer_list<int*> descriptors) {
   for (int* fd : descriptors)
     if (const int open = std::exchange(*fd, -1); open >= 0) close(open);
-}
-
-/// Starts the words with these as standard input and error; output goes with errors. A session of
-/// its own: the terminal's Ctrl-C is for the launcher. Returns 0 or an error number.
-int spawn(pid_t& pid, std::vector<std::string> words, int input, int errors) {
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
-  posix_spawn_file_actions_adddup2(&files, errors, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, errors, STDERR_FILENO);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  sigset_t all, none;
-  sigfillset(&all);
-  sigemptyset(&none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  const int error = posix_spawnp(&pid, argv.front(), &files, &attributes, argv.data(), environ);
-  posix_spawnattr_destroy(&attributes);
-  posix_spawn_file_actions_destroy(&files);
-  return error;
 }
 
 }  // namespace
@@ -117,27 +88,33 @@ void AgentStarter::loop() {
       ends_by = ends_by_;
     }
     const auto now = Clock::now();
-    std::vector<pollfd> fds{{.fd = wake_fd_, .events = POLLIN, .revents = 0}};
-    bool any = false;
+    bool any = false, waits = false;
     for (Running& agent : agents_) {
-      if (std::ranges::find(again, agent.command.host) != again.end() ||
-          (ends_by && now > *ends_by))
-        if (agent.pid > 0) kill(agent.pid, SIGKILL);
+      const bool is_old = std::ranges::find(again, agent.command.host) != again.end();
+      if (agent.pid > 0 && (is_old || (ends_by && now > *ends_by))) kill(agent.pid, SIGKILL);
       if (ends_by) close_all({&agent.input});
       if (agent.pid < 0 && !agent.done && !ends_by && now >= agent.due) start(agent);
       any = any || agent.pid > 0;
-      fds.push_back({.fd = agent.pidfd, .events = POLLIN, .revents = 0});
-      fds.push_back({.fd = agent.errors, .events = POLLIN, .revents = 0});
+      waits = waits || (agent.pid < 0 && !agent.done) || (agent.pid > 0 && agent.pidfd < 0);
     }
     if (ends_by && !any) return;
-    poll(fds.data(), fds.size(), 200);
-    std::uint64_t count = 0;
-    [[maybe_unused]] const auto got = read(wake_fd_, &count, sizeof count);
-    for (std::size_t i = 0; i < agents_.size(); ++i) {
-      if (fds[2 * i + 2].revents != 0) read_errors(agents_[i]);
-      if (fds[2 * i + 1].revents != 0) reap(agents_[i]);
+    wait(waits || ends_by ? kLookMs : -1);
+    for (Running& agent : agents_) {
+      if (agent.errors >= 0) read_errors(agent);
+      if (agent.pid > 0) reap(agent);
     }
   }
+}
+
+/// Waits for an order, for what a command says and for the end of one.
+void AgentStarter::wait(int timeout_ms) {
+  std::vector<pollfd> fds{{.fd = wake_fd_, .events = POLLIN, .revents = 0}};
+  for (const Running& agent : agents_)
+    for (const int fd : {agent.pidfd, agent.errors})
+      fds.push_back({.fd = fd, .events = POLLIN, .revents = 0});
+  poll(fds.data(), fds.size(), timeout_ms);
+  std::uint64_t count = 0;
+  [[maybe_unused]] const auto got = read(wake_fd_, &count, sizeof count);
 }
 
 void AgentStarter::start(Running& agent) {
@@ -145,7 +122,9 @@ void AgentStarter::start(Running& agent) {
   agent.said.clear();
   std::array<int, 2> input{-1, -1}, errors{-1, -1};
   int error = pipe2(input.data(), O_CLOEXEC) || pipe2(errors.data(), O_CLOEXEC) ? errno : 0;
-  if (error == 0) error = spawn(agent.pid, agent.command.words, input[0], errors[1]);
+  if (error == 0)
+    error = start_child(agent.pid, agent.command.words,
+                        {.input = input[0], .output = errors[1], .errors = errors[1]});
   close_all({&input[0], &errors[1]});
   if (error != 0) {
     agent.pid = -1;

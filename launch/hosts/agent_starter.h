@@ -43,6 +43,7 @@ class AgentStarter {
     bool done = false;  ///< its agent has left the run in order, and is not started again
   };
   void loop();
+  void wait(int timeout_ms);
   void start(Running& agent);
   void read_errors(Running& agent);
   void reap(Running& agent);

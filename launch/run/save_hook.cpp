@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
-#include <spawn.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
@@ -19,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "launch/host/child_process.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::launch {
@@ -32,68 +32,10 @@ double seconds_now() {
   return std::chrono::duration<double>(now).count();
 }
 
-std::string ending_of(int status) {
-  if (WIFEXITED(status)) return fmt::format("ended with exit code {}", WEXITSTATUS(status));
-  return fmt::format("was ended by SIG{}", sigabbrev_np(WTERMSIG(status)));
-}
-
-/// What posix_spawn() needs to know of the command's process.
-class Spawning {
- public:
-  explicit Spawning(const std::filesystem::path& log) {
-    posix_spawn_file_actions_init(&files_);
-    posix_spawn_file_actions_addopen(&files_, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    // On a full disk there may be no log; the command still runs.
-    const int fd = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-    const bool logs = fd >= 0;
-    if (logs) close(fd);
-    posix_spawn_file_actions_addopen(&files_, STDOUT_FILENO, logs ? log.c_str() : "/dev/null",
-                                     O_WRONLY | O_APPEND, 0);
-    posix_spawn_file_actions_adddup2(&files_, STDOUT_FILENO, STDERR_FILENO);
-    sigset_t all, none;
-    sigfillset(&all);
-    sigemptyset(&none);
-    posix_spawnattr_init(&attributes_);
-    posix_spawnattr_setsigdefault(&attributes_, &all);
-    posix_spawnattr_setsigmask(&attributes_, &none);
-    // A session of its own: the terminal's Ctrl-C is for the launcher.
-    posix_spawnattr_setflags(&attributes_,
-                             POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
-  }
-  Spawning(const Spawning&) = delete;
-  ~Spawning() {
-    posix_spawn_file_actions_destroy(&files_);
-    posix_spawnattr_destroy(&attributes_);
-  }
-  /// Returns the process, or -1 with errno.
-  pid_t start(const std::string& command, std::vector<std::string> environment) const {
-    std::array<std::string, 3> words{"/bin/sh", "-c", command};
-    std::vector<char*> argv, envp;
-    for (std::string& word : words) argv.push_back(word.data());
-    for (std::string& word : environment) envp.push_back(word.data());
-    argv.push_back(nullptr);
-    envp.push_back(nullptr);
-    pid_t pid = -1;
-    errno = posix_spawn(&pid, "/bin/sh", &files_, &attributes_, argv.data(), envp.data());
-    return errno == 0 ? pid : -1;
-  }
-
- private:
-  posix_spawn_file_actions_t files_{};
-  posix_spawnattr_t attributes_{};
-};
-
-/// This process's environment with these variables, each "NAME=value".
-std::vector<std::string> environment_with(const std::vector<std::string>& more) {
-  std::vector<std::string> all = more;
-  for (char** entry = environ; *entry; ++entry) {
-    const std::string text = *entry;
-    const auto same_name = [&](const std::string& own) {
-      return text.starts_with(own.substr(0, own.find('=') + 1));
-    };
-    if (std::ranges::none_of(more, same_name)) all.push_back(text);
-  }
-  return all;
+/// Opens a file, or /dev/null if that fails, as on a full disk: the command still runs.
+int open_or_null(const std::filesystem::path& file) {
+  const int fd = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  return fd >= 0 ? fd : open("/dev/null", O_WRONLY | O_CLOEXEC);
 }
 
 }  // namespace
@@ -193,12 +135,16 @@ bool SaveHook::next(Order& order) {
 }
 
 void SaveHook::run(const Order& order) {
-  const auto environment =
-      environment_with({"TROUPE_CHECKPOINT=" + order.path,
-                        "TROUPE_STEP=" + std::to_string(order.step), "TROUPE_RUN=" + command_.run});
-  const pid_t pid = Spawning(command_.log).start(command_.text, environment);
+  const int input = open("/dev/null", O_RDONLY | O_CLOEXEC), log = open_or_null(command_.log);
+  pid_t pid = -1;
+  const int error = start_child(
+      pid, {"/bin/sh", "-c", command_.text}, {.input = input, .output = log, .errors = log},
+      {"TROUPE_CHECKPOINT=" + order.path, "TROUPE_STEP=" + std::to_string(order.step),
+       "TROUPE_RUN=" + command_.run});
+  for (const int fd : {input, log})
+    if (fd >= 0) close(fd);
   const std::string wrong =
-      pid < 0 ? fmt::format("could not be started: {}", strerror(errno)) : wait_for(pid);
+      error != 0 ? fmt::format("could not be started: {}", strerror(error)) : wait_for(pid);
   if (!wrong.empty())
     tell_(fmt::format("checkpoint.on_save of step-{} {}; its output is in {}", order.step, wrong,
                       command_.log.string()));
