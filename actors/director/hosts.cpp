@@ -1,5 +1,6 @@
 #include "actors/director/hosts.h"
 
+#include <atomic>
 #include <caf/scoped_actor.hpp>
 #include <utility>
 
@@ -13,12 +14,12 @@ namespace {
 /// Workers whose bootstrap names another host are its agent's, the others those of this host.
 class WorkersOfHosts : public Processes {
  public:
-  WorkersOfHosts(const HostsSpec& spec, Processes& own, HostRegistry& table, caf::actor hosts)
-      : spec_(spec), own_(own), table_(table), hosts_(std::move(hosts)) {}
+  WorkersOfHosts(const HostsSpec& spec, Processes& own, HostRegistry& registry, caf::actor hosts)
+      : spec_(spec), own_(own), registry_(registry), hosts_(std::move(hosts)) {}
 
   void spawn(const WorkerBootstrap& bootstrap) override {
     if (bootstrap.on != spec_.own) {
-      table_.started(bootstrap.incarnation, bootstrap.on);  // now, as it may be killed at once
+      registry_.started(bootstrap.incarnation, bootstrap.on);  // now, as it may be killed at once
       return order(StartWorker{.bootstrap = bootstrap});
     }
     WorkerBootstrap here = bootstrap;
@@ -27,18 +28,18 @@ class WorkersOfHosts : public Processes {
   }
   void kill(std::uint64_t incarnation) override {
     own_.kill(incarnation);
-    if (!table_.host_of(incarnation).empty()) order(StopWorkers{.incarnations = {incarnation}});
+    if (!registry_.host_of(incarnation).empty()) order(StopWorkers{.incarnations = {incarnation}});
   }
   void kill_all() override {
     own_.kill_all();
     order(StopWorkers{.all = true});
   }
   double cpu_seconds(std::uint64_t incarnation) const override {
-    return table_.host_of(incarnation).empty() ? own_.cpu_seconds(incarnation)
-                                               : table_.cpu_seconds(incarnation);
+    return registry_.host_of(incarnation).empty() ? own_.cpu_seconds(incarnation)
+                                                  : registry_.cpu_seconds(incarnation);
   }
   bool hears_host_of(std::uint64_t incarnation) const override {
-    return table_.hears_host_of(incarnation);
+    return registry_.hears_host_of(incarnation);
   }
 
  private:
@@ -49,7 +50,7 @@ class WorkersOfHosts : public Processes {
 
   const HostsSpec spec_;
   Processes& own_;
-  HostRegistry& table_;
+  HostRegistry& registry_;
   const caf::actor hosts_;
 };
 
@@ -58,10 +59,11 @@ class OpenHosts : public Hosts {
   explicit OpenHosts(const HostsSpec& spec) : spec_(spec) {
     actor_ = system_.spawn<HostsActor>(HostsContext{.token = spec.credentials.token,
                                                     .traits = spec.traits,
-                                                    .expected = spec.expected,
+                                                    .slots = spec.slots,
+                                                    .other_slots = spec.other_slots,
                                                     .silent_s = spec.silent_s,
                                                     .on_lost = spec.on_lost,
-                                                    .table = table_});
+                                                    .registry = registry_});
     port_ = links_.publish(actor_, spec.address, spec.port);
   }
   ~OpenHosts() override {
@@ -70,11 +72,12 @@ class OpenHosts : public Hosts {
   }
 
   int port() const override { return port_; }
-  HostRegistry& table() override { return table_; }
+  HostRegistry& registry() override { return registry_; }
   caf::actor_system& system() override { return system_; }
   void serve(const caf::actor& director, const std::vector<Host>& hosts) override {
     DirectorStarts start{.director = director, .known = {}};
     for (const Host& host : hosts) {
+      if (host.name == spec_.own) own_slots_ = host.slots;
       caf::anon_send(director, Event{HostJoined{.host = host, .now_s = now_s()}});
       start.known.push_back(host.name);
     }
@@ -84,12 +87,15 @@ class OpenHosts : public Hosts {
     caf::anon_send(actor_, OrderToHosts{FilesWanted{.paths = files}});
   }
   std::unique_ptr<Processes> workers(Processes& own) override {
-    return std::make_unique<WorkersOfHosts>(spec_, own, table_, actor_);
+    return std::make_unique<WorkersOfHosts>(spec_, own, registry_, actor_);
   }
   void describe(std::vector<HostStatus>& hosts) const override {
-    const auto entries = table_.entries();
+    const auto entries = registry_.entries();
     for (HostStatus& host : hosts) {
-      if (host.host == spec_.own) host.address = spec_.address;
+      if (host.host == spec_.own) {
+        host.address = spec_.address;
+        host.slots = own_slots_;
+      }
       for (const HostRegistry::Entry& entry : entries) {
         if (entry.host.name != host.host) continue;
         host.address = entry.address;
@@ -105,12 +111,13 @@ class OpenHosts : public Hosts {
 
  private:
   const HostsSpec spec_;
-  HostRegistry table_;
+  HostRegistry registry_;
   ControlPlaneConfig config_{2};
   caf::actor_system system_{config_};
   SecureLinks links_{system_, Role::director, spec_.credentials};
   caf::actor actor_;
   int port_ = 0;
+  std::atomic<int> own_slots_ = 0;
 };
 
 }  // namespace

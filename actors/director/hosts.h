@@ -21,7 +21,8 @@ struct HostsSpec {
   int port = 0;                               ///< 0: any free one
   Credentials credentials;                    ///< of a director
   std::map<std::string, std::string> traits;  ///< HostHello::traits of this host
-  std::map<std::string, int> expected;        ///< HostsContext::expected
+  std::map<std::string, int> slots;           ///< HostsContext::slots
+  int other_slots = 1;                        ///< HostsContext::other_slots
   double silent_s = 3;
   /// Called by a thread of the system when a host is lost.
   std::function<void(const std::string& name)> on_lost;
@@ -38,7 +39,7 @@ class Hosts {
   virtual ~Hosts() = default;
 
   virtual int port() const = 0;
-  virtual HostRegistry& table() = 0;
+  virtual HostRegistry& registry() = 0;
   virtual caf::actor_system& system() = 0;
   /// Events of workers and hosts go to the director's actor from now on, first that these hosts and
   /// those which have come since are there.

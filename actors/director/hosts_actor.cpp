@@ -27,7 +27,7 @@ caf::behavior HostsActor::make_behavior() {
           [this](const WorkerEnded& end) { on_ended(end); },
           [this](const HostLeaves& leave) { on_leaves(leave); },
           [this](const FilesSeen& seen) {
-            if (const Agent* agent = sender()) context_.table.see(agent->host, seen.bytes);
+            if (const Agent* agent = sender()) context_.registry.see(agent->host, seen.bytes);
           },
       },
       {
@@ -55,21 +55,22 @@ HostWelcome HostsActor::welcome(const HostHello& hello) {
     return {.refused = "the token is not this run's",
             .code = static_cast<int>(ErrorKind::unavailable)};
   if (const std::string why = refusal_of(hello); !why.empty()) {
-    context_.table.refuse(hello.host.name, why);
+    context_.registry.refuse(hello.host.name, why);
     return {.refused = why, .code = static_cast<int>(ErrorKind::unavailable)};
   }
   Host host = hello.host;
-  if (const auto known = context_.expected.find(host.name); known != context_.expected.end())
-    host.slots = known->second;
+  if (const auto named = context_.slots.find(host.name); named != context_.slots.end())
+    host.slots = named->second;
+  if (host.slots == 0) host.slots = context_.other_slots;
   // An agent of the same host that was not known to be gone is another one's predecessor.
   if (agent_of(host.name)) lose(host.name, "another agent has come from it");
   monitor(current_sender());
   agents_[caf::actor_cast<caf::actor_addr>(current_sender())] = {
       .actor = caf::actor_cast<AgentRef>(current_sender()), .host = host.name, .heard_s = now_s()};
-  context_.table.join({.host = host,
-                       .incarnation = hello.incarnation,
-                       .address = hello.address,
-                       .heard_s = now_s()});
+  context_.registry.join({.host = host,
+                          .incarnation = hello.incarnation,
+                          .address = hello.address,
+                          .heard_s = now_s()});
   tell(HostJoined{.host = host, .now_s = now_s()});
   return {};
 }
@@ -78,8 +79,6 @@ std::string HostsActor::refusal_of(const HostHello& hello) const {
   if (hello.version != kProtocolVersion)
     return fmt::format("it speaks version {} of the protocol, the launcher {}", hello.version,
                        kProtocolVersion);
-  if (!context_.expected.empty() && !context_.expected.contains(hello.host.name))
-    return fmt::format("{} is not among the run's hosts", hello.host.name);
   for (const auto& [name, own] : context_.traits) {
     const auto found = hello.traits.find(name);
     const std::string theirs = found == hello.traits.end() ? "unknown" : found->second;
@@ -100,8 +99,8 @@ void HostsActor::on_beat(const AgentBeat& beat) {
     return;
   }
   agent->heard_s = now_s();
-  context_.table.hear(agent->host);
-  for (const auto& [worker, seconds] : beat.cpu_seconds) context_.table.used(worker, seconds);
+  context_.registry.hear(agent->host);
+  for (const auto& [worker, seconds] : beat.cpu_seconds) context_.registry.used(worker, seconds);
   send(agent->actor, DirectorBeat{.beat = ++agent->beats});
 }
 
@@ -109,7 +108,7 @@ void HostsActor::on_ended(const WorkerEnded& end) {
   const Agent* agent = sender();
   if (!agent) return;
   const std::string host = agent->host;
-  context_.table.ended(end.incarnation);
+  context_.registry.ended(end.incarnation);
   tell(WorkerExited{.incarnation = end.incarnation,
                     .exit_code = end.exit_code,
                     .cause = end.cause,
@@ -129,21 +128,25 @@ void HostsActor::on_leaves(const HostLeaves& leave) {
 /// Lets the agent of a host that is to leave end once it has no worker left.
 void HostsActor::dismiss_if_left(std::string host) {
   const Agent* agent = agent_of(host);
-  if (!agent || !agent->leaves || !context_.table.workers_on(host).empty()) return;
+  if (!agent || !agent->leaves || !context_.registry.workers_on(host).empty()) return;
   send(agent->actor, Dismissed{.exit_code = 0, .reason = "it has left the run"});
   forget(host);
 }
 
 void HostsActor::forget(std::string host) {
   std::erase_if(agents_, [&](const auto& agent) { return agent.second.host == host; });
-  context_.table.lose(host);
+  context_.registry.lose(host);
 }
 
 void HostsActor::serve(const DirectorStarts& start) {
   director_ = start.director;
-  for (const auto& entry : context_.table.entries())
-    if (!entry.lost && std::ranges::find(start.known, entry.host.name) == start.known.end())
+  for (const auto& entry : context_.registry.entries()) {
+    const bool is_known = std::ranges::find(start.known, entry.host.name) != start.known.end();
+    if (is_known && entry.lost)
+      tell(HostLost{.name = entry.host.name, .cause = "it left at once", .now_s = now_s()});
+    else if (!is_known && !entry.lost)
       tell(HostJoined{.host = entry.host, .now_s = now_s()});
+  }
 }
 
 void HostsActor::look_for_silent() {
@@ -172,7 +175,7 @@ void HostsActor::lose(std::string host, const std::string& cause) {
 void HostsActor::carry_out(const StartWorker& order) {
   Agent* agent = agent_of(order.bootstrap.on);
   if (!agent) {
-    context_.table.ended(order.bootstrap.incarnation);
+    context_.registry.ended(order.bootstrap.incarnation);
     return tell(WorkerExited{.incarnation = order.bootstrap.incarnation,
                              .exit_code = static_cast<int>(ErrorKind::unavailable),
                              .cause = "a failed start: host " + order.bootstrap.on + " is gone",

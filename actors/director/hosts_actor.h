@@ -15,18 +15,17 @@
 
 namespace troupe::actors {
 
-/// What the HostsActor works with. The table outlives it.
+/// What the HostsActor works with. The registry outlives it.
 struct HostsContext {
   std::string token;
   /// HostHello::traits of the launcher's own host.
   std::map<std::string, std::string> traits;
-  /// Hosts that are expected, by name, with the slots that they have here; a host that is not named
-  /// is refused. Empty: any host may join, with the slots that it says.
-  std::map<std::string, int> expected;
-  double silent_s = 3;  ///< a host that says nothing for so long is lost; 0: never
+  std::map<std::string, int> slots;  ///< of hosts that the run names
+  int other_slots = 1;               ///< of others that do not say how many they have
+  double silent_s = 3;               ///< a host that says nothing for so long is lost; 0: never
   /// Called when a host is lost.
   std::function<void(const std::string& name)> on_lost;
-  HostRegistry& table;
+  HostRegistry& registry;
 };
 
 /// An order to other hosts. Sent only within the launcher, as those below.

@@ -179,6 +179,7 @@ struct JoinOptions {
   std::string run;         ///< a live run's directory; "-": the invitation comes on standard input
   std::string rendezvous;  ///< "host:port" of the launcher, in place of `run`
   std::string token_file;
+  int slots = 0;  ///< ranks that this host may have; 0: as many as the others
   double wait_s = 300;  ///< how long a launcher that does not answer yet is tried
 };
 

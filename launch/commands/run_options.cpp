@@ -108,6 +108,8 @@ void add_join(CLI::App& app, JoinOptions& o) {
                     ->type_name("FILE")
                     ->needs(rendezvous);
   rendezvous->needs(token);
+  number(sub, "--slots", o.slots, 1, 65536, "Ranks that it may have; default: as the others")
+      ->type_name("N");
   sub->add_option("--wait", o.wait_s, "How long a launcher that is not there yet is tried")
       ->type_name("SECONDS");
   sub->callback([&o] {

@@ -146,7 +146,7 @@ HostGathering::HostGathering(HostsPlan plan, const Manifest& manifest, const Mac
       engine_(manifest->engine),
       interface_(manifest->cluster.interface),
       machine_(machine),
-      num_ranks_(manifest->num_ranks()),
+      alike_((manifest->num_ranks() + plan_.count - 1) / std::max(1, plan_.count)),
       own_(!plan_.own.empty() ? plan_.own : find_own_host(plan_.named)) {
   if (own_.empty() && plan_.named.empty()) own_ = host_name();
   open_door(manifest);
@@ -157,14 +157,14 @@ HostGathering::HostGathering(HostsPlan plan, const Manifest& manifest, const Mac
 void HostGathering::open_door(const Manifest& manifest) {
   const NetworkInterface interface = interface_of(manifest->cluster.interface, plan_, own_);
   address_ = interface.address;
-  std::map<std::string, int> expected;
-  for (const Host& host : plan_.named)
-    if (host.name != own_) expected[host.name] = host.slots;
+  std::map<std::string, int> slots;
+  for (const Host& host : plan_.named) slots[host.name] = host.slots;
   door_ = actors::Hosts::open({.address = address_,
                                .port = plan_.port,
                                .credentials = authority_.issue(actors::Role::director, "director"),
                                .traits = traits_for(engine_),
-                               .expected = expected,
+                               .slots = slots,
+                               .other_slots = alike_,
                                .silent_s = manifest->recovery.silent_s,
                                .on_lost = [this](const std::string& host) { again(host); },
                                .own = own_,
@@ -222,7 +222,9 @@ std::string HostGathering::invitation_to(const std::string& host) const {
 
 void HostGathering::invite(const std::filesystem::path& file) {
   const std::filesystem::path unfinished = file.string() + ".new";
-  std::filesystem::remove(unfinished);
+  std::error_code ignored;  // what cannot be made or removed, open() fails for
+  std::filesystem::create_directories(file.parent_path(), ignored);
+  std::filesystem::remove(unfinished, ignored);
   const int fd = open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   const std::string line = invitation_to("");
   const bool written =
@@ -247,14 +249,14 @@ void HostGathering::again(const std::string& host) {
 }
 
 void HostGathering::on_end(const std::string& host, const std::string& cause) {
-  door_->table().refuse(host, cause);
+  door_->registry().refuse(host, cause);
 }
 
 std::vector<std::string> HostGathering::missing() const {
   std::set<std::string> joined{own_};
-  for (const auto& entry : door_->table().entries())
+  for (const auto& entry : door_->registry().entries())
     if (!entry.lost) joined.insert(entry.host.name);
-  const auto refusals = door_->table().refusals();
+  const auto refusals = door_->registry().refusals();
   const auto why = [&](const std::string& host) {
     const auto found = refusals.find(host);
     return found == refusals.end() ? "" : " (" + found->second + ")";
@@ -268,16 +270,23 @@ std::vector<std::string> HostGathering::missing() const {
   return missing;
 }
 
-void HostGathering::wait() {
+void HostGathering::wait(const std::function<void(const std::string& text)>& tell) {
   using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::seconds kTellEvery{10};
   const auto deadline = Clock::now() + std::chrono::duration<double>(engine_.wait_s);
+  auto tell_at = Clock::now() + std::chrono::seconds(2);
   std::vector<std::string> left;
   bool hopeless = false;
-  door_->table().wait([&] {
+  door_->registry().wait([&] {
     left = missing();
     // A host that comes by itself may be started again; a command of ours has said why it failed.
-    hopeless = starter_ && !door_->table().refusals().empty();
-    return left.empty() || hopeless || Clock::now() > deadline;
+    hopeless = starter_ && engine_.min_hosts == 0 && !door_->registry().refusals().empty();
+    const bool ends = left.empty() || hopeless || Clock::now() > deadline;
+    if (!ends && Clock::now() > tell_at) {
+      tell(fmt::format("waiting   for {}\n", fmt::join(left, "; ")));
+      tell_at = Clock::now() + kTellEvery;
+    }
+    return ends;
   });
   if (left.empty()) return;
   const auto min_hosts = static_cast<std::size_t>(engine_.min_hosts);
@@ -303,14 +312,14 @@ void HostGathering::check_files(const std::filesystem::path& folder,
   const auto deadline = Clock::now() + kLag;
   std::string unseen;
   Clock::time_point asked{};
-  door_->table().wait([&] {
+  door_->registry().wait([&] {
     if (Clock::now() - asked > std::chrono::milliseconds(500)) {
       door_->ask_for(files);
       asked = Clock::now();
     }
     unseen.clear();
-    const auto seen = door_->table().seen();
-    for (const auto& entry : door_->table().entries()) {
+    const auto seen = door_->registry().seen();
+    for (const auto& entry : door_->registry().entries()) {
       if (entry.lost) continue;
       const auto found = seen.find(entry.host.name);
       for (std::size_t i = 0; i < files.size() && unseen.empty(); ++i)
@@ -329,11 +338,11 @@ void HostGathering::check_files(const std::filesystem::path& folder,
 
 std::vector<Host> HostGathering::hosts() const {
   std::map<std::string, Host> joined;
-  for (const auto& entry : door_->table().entries())
+  for (const auto& entry : door_->registry().entries())
     if (!entry.lost) joined[entry.host.name] = entry.host;
   if (!own_.empty())
     joined[own_] = {.name = own_,
-                    .slots = 0,
+                    .slots = alike_,
                     .cores = machine_.own_cores(),
                     .memory_bytes = machine_.memory_bytes};
   std::vector<Host> hosts;
@@ -344,16 +353,12 @@ std::vector<Host> HostGathering::hosts() const {
     }
   if (plan_.named.empty())
     for (const auto& [name, host] : joined) hosts.push_back(host);
-  const int alike = (num_ranks_ + static_cast<int>(hosts.size()) - 1) /
-                    std::max(1, static_cast<int>(hosts.size()));
-  for (Host& host : hosts)
-    if (host.slots == 0) host.slots = alike;
   return hosts;
 }
 
 std::string HostGathering::lines() const {
   std::map<std::string, std::string> addresses{{own_, address_}};
-  for (const auto& entry : door_->table().entries()) addresses[entry.host.name] = entry.address;
+  for (const auto& entry : door_->registry().entries()) addresses[entry.host.name] = entry.address;
   std::string lines;
   for (const Host& host : hosts())
     lines += fmt::format("host      {}, {}, {} slot{}, {} cores, {}\n", host.name,

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,9 +28,10 @@ class HostGathering {
 
   /// What other hosts run to join, for people; empty if agents are started for them.
   std::string join_line() const;
-  /// Blocks until all hosts have joined. Throws Error{unavailable} that names those which have not
-  /// within cluster.wait, or cannot, and why.
-  void wait();
+  /// Blocks until all hosts have joined, and tells now and then for which it waits. Throws
+  /// Error{unavailable} that names those which have not joined within cluster.wait, or cannot, and
+  /// why.
+  void wait(const std::function<void(const std::string& text)>& tell);
   /// Checks that all hosts see the files of this one: a new one in a folder that is there, and
   /// those of a list as large as here. Throws Error{unavailable} that names a host and what it does
   /// not see.
@@ -62,7 +64,7 @@ class HostGathering {
   const Settings::Engine engine_;
   const std::string interface_;  ///< cluster.interface
   const Machine machine_;
-  const int num_ranks_;
+  const int alike_;  ///< ranks of a host if all have as many
   std::string own_;  ///< name of this host in the run; empty: it takes no rank
   std::string address_;
   std::shared_ptr<actors::Hosts> door_;

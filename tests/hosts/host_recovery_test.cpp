@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -60,6 +62,26 @@ BOOST_AUTO_TEST_CASE(a_spare_host_takes_the_place_of_one_whose_cable_is_pulled) 
   run.lab.heal(1);
   wait_for_event(run.dir(), "host", {{"host", "h1"}, {"state", "spare"}});
   run.end_and_compare();
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_joins_a_live_run_with_its_secret_is_its_spare) {
+  LongRun run({{"mesh.pp", "2"}}, "h0:1\nh1:1\n", 3);
+  const std::string secret = run.place.dir.write("secret", "guessed\n");
+  std::filesystem::permissions(secret, std::filesystem::perms::owner_read);
+  const auto invitation = nlohmann::json::parse(std::ifstream(run.dir() + "/join.json"));
+  const Finished stranger = run.lab.run(
+      2, {binary_on_hosts(), "join", "--rendezvous",
+          "h0:" + std::to_string(invitation.at("port").get<int>()), "--token-file", secret});
+  BOOST_TEST(stranger.exit_code == 69, stranger.err);
+  const Finished hosts = run.lab.run(0, {binary_on_hosts(), "hosts", run.dir()});
+  BOOST_TEST(hosts.out.find("without a certificate") != std::string::npos, hosts.out);
+  HostProgram joined(run.lab, 2, {binary_on_hosts(), "join", run.dir()});
+  wait_for_event(run.dir(), "host", {{"host", "h2"}, {"state", "spare"}});
+  run.lab.cut(1);
+  wait_for_event(run.dir(), "recovered", {{"from", "memory"}});
+  BOOST_TEST(run.num_ranks(2) == 2u);
+  run.end_and_compare();
+  BOOST_TEST(joined.finish().exit_code == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_cluster_without_a_spare_shrinks_and_grows_back) {

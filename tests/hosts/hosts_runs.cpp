@@ -41,6 +41,12 @@ pid_t agent_on(const Lab& lab, int host) {
   return 0;
 }
 
+pid_t worker_on(const Lab& lab, int host) {
+  for (const Lab::Process& process : programs_on(lab, host))
+    if (process.command.ends_with(" worker")) return process.pid;
+  return 0;
+}
+
 std::map<int, StepNumbers> alone(const Workplace& place, const std::string& name,
                                  const Keys& keys) {
   const Finished run = troupe({"launch", place.manifest(name, keys)});

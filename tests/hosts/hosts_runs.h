@@ -23,6 +23,8 @@ std::vector<std::string> launch_on_hosts(const Workplace& place, const std::stri
 std::vector<Lab::Process> programs_on(const Lab& lab, int host);
 /// The agent of a host; 0 if there is none.
 pid_t agent_on(const Lab& lab, int host);
+/// The first worker of a host; 0 if there is none.
+pid_t worker_on(const Lab& lab, int host);
 /// What each step of the same run in processes of one machine measured.
 std::map<int, StepNumbers> alone(const Workplace& place, const std::string& name,
                                  const Keys& keys = {});

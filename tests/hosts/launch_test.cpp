@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 #include <fstream>
+#include <set>
 
 #include "tests/hosts/hosts_runs.h"
 
@@ -83,6 +84,59 @@ BOOST_AUTO_TEST_CASE(hosts_come_by_themselves_with_the_secret) {
   BOOST_TEST((step_numbers(place.run("run")) == alone(place, "one")));
 }
 
+BOOST_AUTO_TEST_CASE(a_run_may_begin_with_fewer_hosts_than_are_named) {
+  const Workplace place;
+  Lab lab(2);
+  lab.start_ssh();
+  const Keys keys{{"mesh.pp", "2"}, {"cluster.min_hosts", "2"}, {"cluster.wait", "5"}};
+  const Finished run = lab.run(0, launch_on_hosts(place, place.manifest("two", on_hosts(keys)),
+                                                  "h0:1\nnosuchhost:1\nh1:1\n"));
+  BOOST_REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  BOOST_TEST((step_numbers(place.run("two")) == alone(place, "one")));
+}
+
+BOOST_AUTO_TEST_CASE(processes_that_have_the_variables_of_torchrun_are_the_hosts_of_one_run) {
+  const Workplace place;
+  Lab lab(2);
+  const std::string manifest = place.manifest("two", {{"mesh.pp", "2"}});
+  const auto words = [&](int rank) -> std::vector<std::string> {
+    return {"env",
+            "RANK=" + std::to_string(rank),
+            "WORLD_SIZE=2",
+            "LOCAL_RANK=0",
+            "LOCAL_WORLD_SIZE=1",
+            "TORCHELASTIC_RUN_ID=job7",
+            binary_on_hosts(),
+            "launch",
+            manifest};
+  };
+  HostProgram second(lab, 1, words(1));
+  const Finished first = lab.run(0, words(0));
+  BOOST_REQUIRE_MESSAGE(first.exit_code == 0, first.err);
+  BOOST_TEST(second.finish().exit_code == 0);
+  BOOST_TEST((step_numbers(place.run("two")) == alone(place, "one")));
+}
+
+BOOST_AUTO_TEST_CASE(workers_elsewhere_have_the_variables_that_are_forwarded) {
+  const Workplace place;
+  Lab lab(2);
+  lab.start_ssh();
+  const Keys keys{{"mesh.pp", "2"},
+                  {"run.max_steps", "100000"},
+                  {"cluster.forward_env", R"(["LAB_WORD", "LAB_UNSET"])"}};
+  auto words = launch_on_hosts(place, place.manifest("run", on_hosts(keys)), "h0:1\nh1:1\n");
+  words.insert(words.begin(), {"env", "LAB_WORD=of h0", "LAB_OTHER=of h0"});
+  HostProgram launcher(lab, 0, words);
+  BOOST_REQUIRE(launcher.read_until("step 5/"));
+  const pid_t worker = worker_on(lab, 1);
+  std::ifstream file("/proc/" + std::to_string(worker) + "/environ");
+  std::set<std::string> variables;
+  for (std::string one; std::getline(file, one, '\0');) variables.insert(one);
+  BOOST_TEST(variables.contains("LAB_WORD=of h0"));
+  BOOST_TEST(!variables.contains("LAB_OTHER=of h0"));
+  kill(launcher.pid(), SIGKILL);
+}
+
 BOOST_AUTO_TEST_CASE(an_agent_that_is_killed_takes_its_workers_along) {
   const Workplace place;
   Lab lab(2);
@@ -93,13 +147,10 @@ BOOST_AUTO_TEST_CASE(an_agent_that_is_killed_takes_its_workers_along) {
           place, place.manifest("run", on_hosts({{"mesh.pp", "2"}, {"run.max_steps", "100000"}})),
           "h0:1\nh1:1\n"));
   BOOST_REQUIRE(launcher.read_until("step 5/"));
-  std::vector<pid_t> workers;
-  for (const Lab::Process& process : programs_on(lab, 1))
-    if (process.command.ends_with(" worker")) workers.push_back(process.pid);
-  const pid_t agent = agent_on(lab, 1);
-  BOOST_REQUIRE((workers.size() == 1u && agent > 0));
+  const pid_t worker = worker_on(lab, 1), agent = agent_on(lab, 1);
+  BOOST_REQUIRE((worker > 0 && agent > 0));
   kill(agent, SIGKILL);
-  while (is_alive(workers.front())) {
+  while (is_alive(worker)) {
   }  // the test's timeout bounds it
   kill(launcher.pid(), SIGKILL);
 }

@@ -84,7 +84,7 @@ transport::NetworkInterface interface_by(const Invitation& invitation, Clock::ti
 
 }  // namespace
 
-int join_run(const Invitation& invitation, std::chrono::duration<double> patience,
+int join_run(const Invitation& invitation, int slots, std::chrono::duration<double> patience,
              SignalWatch& signals) {
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
   for (const auto& [name, value] : invitation.environment) setenv(name.c_str(), value.c_str(), 1);
@@ -95,7 +95,7 @@ int join_run(const Invitation& invitation, std::chrono::duration<double> patienc
   const auto agent = actors::HostAgent::create(
       {.hello = {.token = credentials.token,
                  .host = {.name = invitation.host.empty() ? own : invitation.host,
-                          .slots = 0,
+                          .slots = slots,
                           .cores = machine.own_cores(),
                           .memory_bytes = machine.memory_bytes},
                  .incarnation = actors::random_u64(),
@@ -121,11 +121,18 @@ int join_run(const Invitation& invitation, std::chrono::duration<double> patienc
 
 int join_when_invited(const std::filesystem::path& file, std::chrono::duration<double> patience,
                       SignalWatch& signals) {
+  // An invitation that an earlier launch could not take away names nobody: the next one replaces
+  // it.
+  constexpr std::chrono::seconds kAnswers{5};
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
-  std::string line;
   while (true) {
+    std::string line;
     std::ifstream in(file);
-    if (std::getline(in, line)) break;
+    if (std::getline(in, line)) try {
+        return join_run(parse_invitation(line), 0, kAnswers, signals);
+      } catch (const Error&) {
+        if (Clock::now() > deadline) throw;
+      }
     if (Clock::now() > deadline)
       throw Error(ErrorKind::unavailable,
                   fmt::format("waited {:g} s for the job's first process to leave an invitation in "
@@ -133,7 +140,6 @@ int join_when_invited(const std::filesystem::path& file, std::chrono::duration<d
                               patience.count(), file.string()));
     std::this_thread::sleep_for(kLook);
   }
-  return join_run(parse_invitation(line), patience, signals);
 }
 
 int run(const JoinOptions& options) {
@@ -141,7 +147,7 @@ int run(const JoinOptions& options) {
   SignalWatch signals(" before it had joined");
   // One that has sent an invitation is there, or is gone for good.
   const std::chrono::duration<double> patience(options.run == "-" ? 10 : options.wait_s);
-  return join_run(invitation_by(options), patience, signals);
+  return join_run(invitation_by(options), options.slots, patience, signals);
 }
 
 }  // namespace troupe::launch

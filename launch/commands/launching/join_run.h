@@ -9,8 +9,9 @@
 namespace troupe::launch {
 
 /// Offers this host to a run as its agent, until the run has ended or goes on without it. A
-/// launcher that does not answer yet is tried for `patience`. Returns the exit code.
-int join_run(const Invitation& invitation, std::chrono::duration<double> patience,
+/// launcher that does not answer yet is tried for `patience`. It may have so many ranks; 0: as the
+/// others. Returns the exit code.
+int join_run(const Invitation& invitation, int slots, std::chrono::duration<double> patience,
              SignalWatch& signals);
 
 /// Waits for an invitation in the file, for `patience` at most, and does what join_run() does.

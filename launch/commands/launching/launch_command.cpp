@@ -265,7 +265,7 @@ std::unique_ptr<HostGathering> gather_hosts(HostsPlan plan, const Manifest& mani
   check_room(manifest, plan.named);
   auto gathering = std::make_unique<HostGathering>(std::move(plan), manifest, machine);
   console.show(gathering->join_line());
-  gathering->wait();
+  gathering->wait([&console](const std::string& text) { console.show(text); });
   gathering->check_files(first_folder_above(manifest->dir), token_files(manifest));
   console.show(gathering->lines());
   return gathering;

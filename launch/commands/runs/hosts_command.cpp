@@ -23,6 +23,9 @@ int run(const HostsOptions& options) {
     print(fmt::format("{:<16} {:<9} {:<16} ranks {}{}\n", host.host, host.state, host.address,
                       host.ranks.empty() ? "none" : fmt::format("{}", fmt::join(host.ranks, ", ")),
                       host.cause.empty() ? "" : "; " + host.cause));
+  if (const auto strangers = status.value("strangers", std::uint64_t{0}); strangers > 0)
+    print(fmt::format("{} connection{} without a certificate of the run: refused\n", strangers,
+                      strangers == 1 ? "" : "s"));
   return 0;
 }
 

@@ -1,11 +1,10 @@
-#include "actors/director/hosts.h"
-
 #include <boost/test/unit_test.hpp>
 #include <caf/scoped_actor.hpp>
 #include <future>
 #include <optional>
 
 #include "actors/agent/host_agent.h"
+#include "actors/director/hosts.h"
 #include "actors/messages/secret.h"
 #include "actors/protocol/protocol_events.h"
 #include "tests/support/temp_dir.h"
@@ -31,14 +30,6 @@ class NoWorkers : public Processes {
   void kill_all() override {}
   double cpu_seconds(std::uint64_t) const override { return 0; }
 };
-
-std::shared_ptr<Hosts> open(const Authority& authority, double silent_s = 3) {
-  return Hosts::open({.address = "127.0.0.1",
-                      .credentials = authority.issue(Role::director, "director"),
-                      .traits = kTraits,
-                      .expected = {{"h1", 2}},
-                      .silent_s = silent_s});
-}
 
 /// An agent on a thread, whose workers are this command.
 class RunningAgent {
@@ -86,104 +77,108 @@ class Listener {
   caf::scoped_actor self_;
 };
 
+/// A launcher that names the host h1, of two slots, and lets others have one.
+struct Launcher {
+  const TempDir dir;
+  const Authority authority;
+  const std::shared_ptr<Hosts> hosts =
+      Hosts::open({.address = "127.0.0.1",
+                   .credentials = authority.issue(Role::director, "director"),
+                   .traits = kTraits,
+                   .slots = {{"h1", 2}},
+                   .other_slots = 1,
+                   .silent_s = 3});
+  Listener director{*hosts};
+  NoWorkers own;
+  const std::unique_ptr<Processes> workers = hosts->workers(own);
+
+  void spawn(std::uint64_t incarnation) {
+    workers->spawn({.incarnation = incarnation, .log_dir = dir.path().string(), .on = "h1"});
+  }
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(an_agent_starts_workers_and_tells_of_their_ends) {
-  const TempDir dir;
-  const Authority authority;
-  const auto hosts = open(authority);
-  Listener director(*hosts);
-  RunningAgent agent(authority, hosts->port(), "h1");
-  const auto joined = director.next<HostJoined>();
+  Launcher run;
+  RunningAgent agent(run.authority, run.hosts->port(), "h1");
+  const auto joined = run.director.next<HostJoined>();
   BOOST_TEST((joined.host.name == "h1" && joined.host.slots == 2 && joined.host.cores == 3));
-  NoWorkers own;
-  const auto workers = hosts->workers(own);
-  workers->spawn({.incarnation = 7, .log_dir = dir.path().string(), .on = "h1"});
-  const auto exit = director.next<WorkerExited>();
+  run.spawn(7);
+  const auto exit = run.director.next<WorkerExited>();
   BOOST_TEST((exit.incarnation == 7u && exit.exit_code == 0), exit.cause);
-  hosts->dismiss("the run is over");
+  run.hosts->dismiss("the run is over");
   BOOST_TEST(agent.outcome().exit_code == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_is_killed_where_it_runs) {
-  const TempDir dir;
-  const Authority authority;
-  const auto hosts = open(authority);
-  Listener director(*hosts);
-  RunningAgent agent(authority, hosts->port(), "h1", {"/bin/sleep", "1000"});
-  director.next<HostJoined>();
-  NoWorkers own;
-  const auto workers = hosts->workers(own);
-  workers->spawn({.incarnation = 7, .log_dir = dir.path().string(), .on = "h1"});
-  workers->kill(7);
-  BOOST_TEST(director.next<WorkerExited>().exit_code == -1);
+  Launcher run;
+  RunningAgent agent(run.authority, run.hosts->port(), "h1", {"/bin/sleep", "1000"});
+  run.director.next<HostJoined>();
+  run.spawn(7);
+  run.workers->kill(7);
+  BOOST_TEST(run.director.next<WorkerExited>().exit_code == -1);
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_for_a_host_that_is_gone_is_told_to_have_ended) {
-  const Authority authority;
-  const auto hosts = open(authority);
-  Listener director(*hosts);
-  NoWorkers own;
-  hosts->workers(own)->spawn({.incarnation = 9, .on = "h1"});
-  const auto exit = director.next<WorkerExited>();
+  Launcher run;
+  run.spawn(9);
+  const auto exit = run.director.next<WorkerExited>();
   BOOST_TEST(exit.incarnation == 9u);
   BOOST_TEST(exit.cause.find("h1") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(an_agent_that_ends_is_the_loss_of_its_host) {
-  const Authority authority;
-  const auto hosts = open(authority);
-  Listener director(*hosts);
+  Launcher run;
   {
-    RunningAgent agent(authority, hosts->port(), "h1");
-    director.next<HostJoined>();
+    RunningAgent agent(run.authority, run.hosts->port(), "h1");
+    run.director.next<HostJoined>();
   }
-  const auto lost = director.next<HostLost>();
+  const auto lost = run.director.next<HostLost>();
   BOOST_TEST(lost.name == "h1");
   // Another agent of the same host may come.
-  RunningAgent again(authority, hosts->port(), "h1");
-  BOOST_TEST(director.next<HostJoined>().host.name == "h1");
+  RunningAgent again(run.authority, run.hosts->port(), "h1");
+  BOOST_TEST(run.director.next<HostJoined>().host.name == "h1");
 }
 
 BOOST_AUTO_TEST_CASE(a_host_that_leaves_is_dismissed_with_its_last_worker) {
-  const TempDir dir;
-  const Authority authority;
-  const auto hosts = open(authority);
-  Listener director(*hosts);
-  RunningAgent agent(authority, hosts->port(), "h1", {"/bin/sleep", "1000"});
-  director.next<HostJoined>();
-  NoWorkers own;
-  const auto workers = hosts->workers(own);
-  workers->spawn({.incarnation = 7, .log_dir = dir.path().string(), .on = "h1"});
+  Launcher run;
+  RunningAgent agent(run.authority, run.hosts->port(), "h1", {"/bin/sleep", "1000"});
+  run.director.next<HostJoined>();
+  run.spawn(7);
   agent.agent().leave("SIGTERM", 30);
-  const auto draining = director.next<HostDraining>();
+  const auto draining = run.director.next<HostDraining>();
   BOOST_TEST((draining.name == "h1" && draining.cause == "SIGTERM" && draining.deadline_s > 0));
-  workers->kill(7);
-  director.next<WorkerExited>();
+  run.workers->kill(7);
+  run.director.next<WorkerExited>();
   BOOST_TEST(agent.outcome().exit_code == 0);
 }
 
 BOOST_AUTO_TEST_CASE(a_host_that_differs_is_refused_with_both_values) {
-  const Authority authority;
-  const auto hosts = open(authority);
+  Launcher run;
   auto traits = kTraits;
   traits["UCX"] = "1.14.0";
-  RunningAgent other(authority, hosts->port(), "h1", {"/bin/cat"}, traits);
+  RunningAgent other(run.authority, run.hosts->port(), "h1", {"/bin/cat"}, traits);
   const Outcome outcome = other.outcome();
   BOOST_TEST(outcome.exit_code == 69);
   BOOST_TEST(outcome.reason == "its UCX is 1.14.0, but the launcher's is 1.13.1");
-  BOOST_TEST(hosts->table().refusals().at("h1") == outcome.reason);
-  RunningAgent unnamed(authority, hosts->port(), "h9");
-  BOOST_TEST(unnamed.outcome().reason == "h9 is not among the run's hosts");
-  BOOST_TEST(hosts->table().entries().empty());
+  BOOST_TEST(run.hosts->registry().refusals().at("h1") == outcome.reason);
+  BOOST_TEST(run.hosts->registry().entries().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_host_that_nobody_named_has_the_slots_of_others) {
+  Launcher run;
+  RunningAgent unnamed(run.authority, run.hosts->port(), "h9");
+  const auto joined = run.director.next<HostJoined>();
+  BOOST_TEST((joined.host.name == "h9" && joined.host.slots == 1));
 }
 
 BOOST_AUTO_TEST_CASE(another_runs_host_is_refused) {
-  const Authority authority, other;
-  const auto hosts = open(authority);
-  RunningAgent stranger(other, hosts->port(), "h1");
+  Launcher run;
+  const Authority other;
+  RunningAgent stranger(other, run.hosts->port(), "h1");
   BOOST_CHECK_THROW(stranger.outcome(), Error);
-  BOOST_TEST(hosts->table().entries().empty());
+  BOOST_TEST(run.hosts->registry().entries().empty());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
       {"launch",
        {"-h", "--help", "--set", "--resume", "--from", "--data", "--hostfile", "--wait-for-hosts",
         "--rendezvous", "--token-file"}},
-      {"join", {"-h", "--help", "--rendezvous", "--token-file", "--wait"}},
+      {"join", {"-h", "--help", "--rendezvous", "--token-file", "--slots", "--wait"}},
       {"hosts", {"-h", "--help", "--json"}},
       {"status", {"-h", "--help", "--json", "--diagnose"}},
       {"attach", {"-h", "--help", "--json", "--events"}},
