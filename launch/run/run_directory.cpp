@@ -32,9 +32,10 @@ namespace fs = std::filesystem;
                           path.string(), std::strerror(code)));
 }
 
-/// Takes the lock and returns the descriptor that holds it.
-int take_lock(const fs::path& path) {
-  const std::string file = path / kLockFile;
+/// Locks a file, and returns the descriptor that holds the lock. `refuse` throws for the error code
+/// of a lock that is not given.
+template <typename Refuse>
+int lock_file(const std::string& file, const Refuse& refuse) {
   const int fd = open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0)
     throw Error(ErrorKind::data, fmt::format("cannot write {}: {}", file, std::strerror(errno)));
@@ -42,7 +43,8 @@ int take_lock(const fs::path& path) {
   if (fcntl(fd, F_OFD_SETLK, &lock) == 0) return fd;
   const int code = errno;
   close(fd);
-  refuse_lock(path, code);
+  refuse(code);
+  return -1;
 }
 
 /// A text for the lock file that no other launcher writes: who this is, for people, and random
@@ -93,7 +95,8 @@ RunDirectory RunDirectory::create(const fs::path& path) {
     return own(path);
   } catch (...) {
     if (has_launcher(path)) throw;  // one that began at the same time
-    for (const char* made : {kLockFile, kLogs, kCheckpoints}) fs::remove(path / made, error);
+    for (const char* made : {kLockFile, kTermFile, kLogs, kCheckpoints})
+      fs::remove(path / made, error);
     fs::remove(path, error);  // so that the same command can be given again
     throw;
   }
@@ -104,14 +107,50 @@ RunDirectory RunDirectory::reopen(const fs::path& path) {
   return own(path);
 }
 
-RunDirectory RunDirectory::own(const fs::path& path) {
-  RunDirectory directory(path, take_lock(path), {.file = path / kLockFile, .text = own_text()});
+RunDirectory RunDirectory::take_over(const fs::path& path) {
+  require_run(path);
+  const std::int64_t term = newest_term(path).number + 1;
+  const auto refuse = [&](int) {
+    throw Error(ErrorKind::retry,
+                fmt::format("another launcher is just taking over {}", path.string()));
+  };
+  // The new lock has a name of its own until it is locked and the term is written: of several
+  // launchers that see the same term one gets it. A file that one of them left is taken up.
+  const fs::path unfinished = path / fmt::format("{}.{}", kLockFile, term);
+  RunDirectory directory(path, lock_file(unfinished, refuse), term);
+  if (newest_term(path).number >= term) refuse(0);
   directory.write_claim();
-  fs::create_directories(path / kLogs);
-  fs::create_directories(path / kCheckpoints);
-  check_can_save(path);
+  directory.write_term();
+  std::error_code error;
+  fs::rename(unfinished, path / kLockFile, error);
+  if (error)
+    throw Error(ErrorKind::data,
+                fmt::format("cannot replace {}: {}", (path / kLockFile).string(), error.message()));
+  if (newest_term(path).number > term) refuse(0);  // its old launcher was replaced meanwhile
+  directory.prepare();
   return directory;
 }
+
+RunDirectory RunDirectory::own(const fs::path& path) {
+  const int lock = lock_file(path / kLockFile, [&](int code) { refuse_lock(path, code); });
+  RunDirectory directory(path, lock, newest_term(path).number + 1);
+  directory.write_claim();
+  directory.prepare();
+  directory.write_term();
+  return directory;
+}
+
+void RunDirectory::prepare() const {
+  fs::create_directories(path_ / kLogs);
+  fs::create_directories(path_ / kCheckpoints);
+  check_can_save(path_);
+}
+
+RunDirectory::RunDirectory(fs::path path, int lock_fd, std::int64_t term)
+    : path_(std::move(path)),
+      lock_fd_(lock_fd),
+      claim_({.file = path_ / kLockFile, .text = own_text()}),
+      term_(term_of_this_process(term)) {}
 
 void RunDirectory::write_claim() const {
   // Written into the locked file itself: one that is renamed to its name would not be locked.
@@ -121,10 +160,32 @@ void RunDirectory::write_claim() const {
                 fmt::format("cannot write {}: {}", claim_.file.string(), std::strerror(errno)));
 }
 
+void RunDirectory::write_term() const {
+  stages::PublishedFile file(path_ / kTermFile);
+  file.file().write(nlohmann::json(term_).dump() + "\n");
+  file.publish();
+}
+
+std::optional<RunDirectory::Loss> RunDirectory::lost() const {
+  if (claim_.stands()) return std::nullopt;
+  Term newest;
+  try {
+    newest = newest_term(path_);
+  } catch (const Error&) {  // it is another user's
+  }
+  if (newest.number <= term_.number)
+    return Loss{.kind = ErrorKind::internal, .text = claim_.fault()};
+  return Loss{.kind = ErrorKind::retry,
+              .text = fmt::format("the run in {} has another launcher now ({}), so this one, of "
+                                  "term {}, ends",
+                                  path_.string(), to_string(newest), term_.number)};
+}
+
 RunDirectory::RunDirectory(RunDirectory&& other) noexcept
     : path_(std::move(other.path_)),
       lock_fd_(std::exchange(other.lock_fd_, -1)),
-      claim_(std::move(other.claim_)) {}
+      claim_(std::move(other.claim_)),
+      term_(std::move(other.term_)) {}
 
 RunDirectory::~RunDirectory() {
   if (lock_fd_ >= 0) close(lock_fd_);

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "launch/run/term.h"
 #include "stages/storage/claim.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 
@@ -29,12 +31,25 @@ class RunDirectory {
   /// Error{manifest} while another launcher owns it, and for the file systems that create()
   /// refuses.
   static RunDirectory reopen(const std::filesystem::path& path);
+  /// Does that although another launcher holds the lock, which is known to be gone from the run: it
+  /// is stopped, or its host cut off. Its claim falls, and if it comes back it sees the higher
+  /// term. Throws Error{retry} if a third launcher is doing the same.
+  static RunDirectory take_over(const std::filesystem::path& path);
   RunDirectory(RunDirectory&& other) noexcept;
   RunDirectory& operator=(RunDirectory&&) = delete;
   ~RunDirectory();
 
   const std::filesystem::path& path() const { return path_; }
   const stages::Claim& claim() const { return claim_; }
+  /// That of this launcher.
+  const Term& term() const { return term_; }
+  /// Why this launcher is not to change anything there any more.
+  struct Loss {
+    ErrorKind kind;    ///< retry: the run has another launcher; internal: the directory is gone
+    std::string text;  ///< for people, naming the directory
+  };
+  /// None while the claim stands. Callable from any thread; throws nothing.
+  std::optional<Loss> lost() const;
   /// Replaces one of the directory's files atomically: it has either its new content or the content
   /// that it had before. Throws Error{data} if the claim has fallen.
   void write(const std::string& name, const std::string& content) const;
@@ -46,15 +61,18 @@ class RunDirectory {
   void discard() const;
 
  private:
-  RunDirectory(std::filesystem::path path, int lock_fd, stages::Claim claim)
-      : path_(std::move(path)), lock_fd_(lock_fd), claim_(std::move(claim)) {}
-  /// Takes the lock and creates the missing folders.
+  RunDirectory(std::filesystem::path path, int lock_fd, std::int64_t term);
+  /// Takes the lock and all that belongs to it.
   static RunDirectory own(const std::filesystem::path& path);
   void write_claim() const;
+  void write_term() const;
+  /// Creates the missing folders, and checks what the file system can do.
+  void prepare() const;
 
   std::filesystem::path path_;
   int lock_fd_ = -1;
   stages::Claim claim_;
+  Term term_;
 };
 
 /// A lock of all of a file, for fcntl.
@@ -93,6 +111,7 @@ inline constexpr const char* kControlFile = "control.json";
 inline constexpr const char* kInvitationFile = "join.json";  ///< for hosts that join a live run
 inline constexpr const char* kOutcomeFile = "outcome.json";
 inline constexpr const char* kLockFile = "lock";
+inline constexpr const char* kTermFile = "term.json";
 inline constexpr const char* kLogs = "logs";
 inline constexpr const char* kCollectivesFile = "collectives.jsonl";  ///< in logs/rank-R
 inline constexpr const char* kLauncherLog = "logs/launcher.log";

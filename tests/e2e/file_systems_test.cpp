@@ -1,3 +1,6 @@
+#include <signal.h>
+#include <sys/wait.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <filesystem>
@@ -156,6 +159,37 @@ BOOST_AUTO_TEST_CASE(a_launcher_whose_directory_is_replaced_stops_and_touches_no
   for (const auto& entry : fs::directory_iterator(run + "/checkpoints"))
     names.insert(entry.path().filename().string());
   BOOST_TEST((names == std::set<std::string>{"newest", "step-2"}));
+}
+
+BOOST_AUTO_TEST_CASE(a_launcher_of_an_older_term_ends_before_it_writes) {
+  const Workplace place;
+  const std::string run = place.run("run");
+  TroupeProgram old({"launch", place.manifest("run", {{"run.max_steps", "1000000"}})});
+  BOOST_REQUIRE(old.read_until("step 3/"));
+  kill(old.pid(), SIGSTOP);
+  siginfo_t stopped{};
+  BOOST_REQUIRE(waitid(P_PID, static_cast<id_t>(old.pid()), &stopped, WSTOPPED | WNOWAIT) == 0);
+  // As another launcher takes a run over.
+  place.dir.write("runs/run/term.json", R"({"term": 7, "host": "elsewhere", "pid": 12})");
+  place.dir.write("runs/run/lock.7", "of another launcher");
+  fs::rename(run + "/lock.7", run + "/lock");
+  const std::map<std::string, std::string> files{
+      {"metrics.jsonl", content_of(run + "/metrics.jsonl")},
+      {"manifest.toml", content_of(run + "/manifest.toml")},
+      {"events.jsonl", content_of(run + "/events.jsonl")},
+      {"control.json", content_of(run + "/control.json")},
+      {"checkpoints/newest", content_of(run + "/checkpoints/newest")}};
+  place.dir.write("runs/run/metrics.new", files.at("metrics.jsonl"));
+  fs::rename(run + "/metrics.new", run + "/metrics.jsonl");
+  kill(old.pid(), SIGCONT);
+  const Finished ended = old.finish();
+  BOOST_TEST(ended.exit_code == 75);
+  BOOST_TEST(says(ended,
+                  "has another launcher now (process 12 on elsewhere, term 7), so this one, of "
+                  "term 1, ends"),
+             ended.err);
+  for (const auto& [file, content] : files) BOOST_TEST(content_of(run + "/" + file) == content);
+  BOOST_TEST(!fs::exists(run + "/outcome.json"));
 }
 
 BOOST_AUTO_TEST_CASE(a_command_runs_for_each_checkpoint_and_cannot_hurt_the_run) {

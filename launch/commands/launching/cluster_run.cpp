@@ -42,11 +42,12 @@ actors::Outcome ClusterRun::run(std::int64_t begins_after) {
     }
   }
   with_.signals.orders({});
-  fallen_ = fallen_ || !with_.directory.claim().stands();
-  if (!fallen_) return outcome;
-  return {.exit_code = static_cast<int>(ErrorKind::internal),
-          .step = outcome.step,
-          .reason = with_.directory.claim().fault()};
+  auto lost = with_.directory.lost();
+  if (!lost && fallen_)  // it is there again, but others may have changed it
+    lost = {.kind = ErrorKind::internal, .text = with_.directory.claim().fault()};
+  fallen_ = lost.has_value();
+  if (!lost) return outcome;
+  return {.exit_code = static_cast<int>(lost->kind), .step = outcome.step, .reason = lost->text};
 }
 
 actors::Outcome ClusterRun::run_cluster() {
@@ -76,8 +77,9 @@ actors::Outcome ClusterRun::run_cluster() {
 /// Whether the claim to the directory stands. Stops the run when it has fallen.
 bool ClusterRun::stands() {
   if (fallen_) return false;
-  fallen_ = !with_.directory.claim().stands();
-  if (fallen_) cluster_->stop_now(with_.directory.claim().fault());
+  const auto lost = with_.directory.lost();
+  fallen_ = lost.has_value();
+  if (lost) cluster_->stop_now(lost->text);
   return !fallen_;
 }
 

@@ -1,5 +1,6 @@
 #include "launch/run/run_directory.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -69,12 +70,65 @@ BOOST_AUTO_TEST_CASE(one_launcher_at_a_time_owns_a_run) {
   BOOST_TEST(launch::has_launcher(run));
 }
 
+BOOST_AUTO_TEST_CASE(each_launcher_has_a_higher_term_than_those_before) {
+  const TempDir dir;
+  const auto run = dir / "run";
+  for (const std::int64_t term : {1, 2, 3}) {
+    const RunDirectory mine = term == 1 ? RunDirectory::create(run) : RunDirectory::reopen(run);
+    mine.write(launch::kManifestFile, "[run]\nname = \"r\"\n");
+    BOOST_TEST(mine.term().number == term);
+    BOOST_TEST(launch::newest_term(run).number == term);
+    BOOST_TEST(launch::newest_term(run).pid == getpid());
+    BOOST_TEST(!mine.lost());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_is_taken_over_from_a_launcher_that_holds_its_lock) {
+  const TempDir dir;
+  const auto run = dir / "run";
+  const RunDirectory old = RunDirectory::create(run);
+  old.write(launch::kManifestFile, "[run]\nname = \"r\"\n");
+  const RunDirectory now = RunDirectory::take_over(run);
+  BOOST_TEST(now.term().number == 2);
+  BOOST_TEST(!now.lost());
+  BOOST_REQUIRE(old.lost().has_value());
+  BOOST_TEST(static_cast<int>(old.lost()->kind) == 75);
+  BOOST_TEST(old.lost()->text.find("term 2), so this one, of term 1, ends") != std::string::npos,
+             old.lost()->text);
+  expect_error(ErrorKind::data, {run.string()}, [&] { old.write("outcome.json", "1"); });
+  now.write("outcome.json", "2");
+  BOOST_TEST(content_of(run / "outcome.json") == "2");
+  // The new one holds the lock that others see.
+  expect_error(ErrorKind::manifest, {"in use"}, [&] { RunDirectory::reopen(run); });
+}
+
+BOOST_AUTO_TEST_CASE(of_two_that_take_over_at_once_one_gets_the_run) {
+  const TempDir dir;
+  const auto run = dir / "run";
+  const RunDirectory old = RunDirectory::create(run);
+  old.write(launch::kManifestFile, "[run]\nname = \"r\"\n");
+  const std::string other = dir.write("run/lock.2", "of another launcher");
+  {
+    const int fd = open(other.c_str(), O_RDWR | O_CLOEXEC);
+    auto lock = launch::whole_file();
+    BOOST_REQUIRE(fcntl(fd, F_OFD_SETLK, &lock) == 0);
+    expect_error(ErrorKind::retry, {run.string()}, [&] { RunDirectory::take_over(run); });
+    close(fd);
+  }
+  BOOST_TEST(!old.lost());
+  // It has died on the way: nobody holds what it left.
+  const RunDirectory now = RunDirectory::take_over(run);
+  BOOST_TEST((now.term().number == 2 && !now.lost() && old.lost()));
+  BOOST_TEST(!std::filesystem::exists(other));
+}
+
 BOOST_AUTO_TEST_CASE(who_has_lost_the_directory_changes_nothing_there) {
   const TempDir dir;
   const RunDirectory first = RunDirectory::create(dir / "run");
   BOOST_TEST(first.claim().stands());
   std::filesystem::remove_all(dir / "run");
   BOOST_TEST(!first.claim().stands());
+  BOOST_TEST((first.lost() && static_cast<int>(first.lost()->kind) == 70));
   expect_error(ErrorKind::data, {(dir / "run").string()},
                [&] { first.write("outcome.json", "1"); });
   BOOST_TEST(!std::filesystem::exists(dir / "run"));
