@@ -116,8 +116,11 @@ void read_value(const nlohmann::json& from, T& value) {
   } else if constexpr (std::same_as<T, bool>) {
     if (from.is_boolean()) value = from.get<T>();
   } else if constexpr (std::integral<T>) {
-    if (from.is_number_integer() && std::in_range<T>(from.get<std::int64_t>()))
-      value = from.get<T>();
+    if (!from.is_number_integer()) return;
+    // A number without a sign may be larger than any that has one.
+    const bool fits = from.is_number_unsigned() ? std::in_range<T>(from.get<std::uint64_t>())
+                                                : std::in_range<T>(from.get<std::int64_t>());
+    if (fits) value = from.get<T>();
   } else if constexpr (std::same_as<T, std::string>) {
     if (from.is_string()) value = from.get<T>();
   } else if constexpr (std::same_as<T, nlohmann::json>) {

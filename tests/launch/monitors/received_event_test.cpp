@@ -130,6 +130,25 @@ BOOST_AUTO_TEST_CASE(a_status_is_received_with_its_ranks) {
   BOOST_TEST(launch::to_json(launch::received_status(progress), "run") == progress);
 }
 
+BOOST_AUTO_TEST_CASE(a_host_is_received_with_every_bit_of_its_incarnation) {
+  for (const std::uint64_t incarnation : {std::uint64_t{1}, std::uint64_t{1} << 63, ~0ull}) {
+    const RunStatus sent{.hosts = {{.host = "h1",
+                                    .state = "joined",
+                                    .address = "10.0.0.1",
+                                    .incarnation = incarnation,
+                                    .slots = 2,
+                                    .ranks = {1, 3}}}};
+    const auto received = launch::received_status(launch::to_json(sent, "run"));
+    BOOST_TEST((received.hosts == sent.hosts), incarnation);
+  }
+  const auto number = [](const json& value) {
+    return launch::field_of<std::uint32_t>({{"n", value}}, "n", 7);
+  };
+  BOOST_TEST(number(1u << 31) == 1u << 31);
+  for (const json& strange : {json(-1), json(~0ull), json(1.5), json("1"), json(nullptr)})
+    BOOST_TEST(number(strange) == 7u);
+}
+
 BOOST_AUTO_TEST_CASE(fields_of_any_type_do_no_harm) {
   std::mt19937_64 random(fresh_seed());
   const json values[] = {nullptr, -1, 1e300, "text", json::array({1, "x"}), json::object(), true};
