@@ -84,7 +84,7 @@ Table table_of(const LocalTime& local) {
           .numbers = {1, 3}};
 }
 
-std::vector<std::string> row_of(const TimelineEntry& h, const LocalTime& local) {
+std::vector<std::string> event_row(const TimelineEntry& h, const LocalTime& local) {
   return {local.date(h.time), std::to_string(h.step), escaped(h.title()),
           h.rank < 0 ? "" : std::to_string(h.rank), escaped(h.sentence())};
 }
@@ -96,7 +96,7 @@ std::vector<std::string> group_row(std::span<const TimelineEntry> group, const L
   std::map<std::string, std::string> newest;  // of each kind, by time
   double time = 0;
   for (const TimelineEntry& h : group) {
-    table.rows.push_back(row_of(h, local));
+    table.rows.push_back(event_row(h, local));
     ++numbers[h.title()];
     if (std::string& text = newest[h.title()]; text.empty() || h.time >= time) text = h.sentence();
     time = std::max(time, h.time);
@@ -123,7 +123,7 @@ std::string list_of(const std::vector<TimelineEntry>& timeline) {
       table.rows.push_back(group_row({at, end}, local));
       at = end;
     } else {
-      table.rows.push_back(row_of(*at++, local));
+      table.rows.push_back(event_row(*at++, local));
     }
   }
   return draw_table(table);
