@@ -48,7 +48,7 @@ caf::behavior AgentActor::make_behavior() {
           [this](const Hello& hello) { return delegate(hosts_, hello); },
           of_launcher<StartWorker>([this](const auto& order) { start(order); }),
           of_launcher<StopWorkers>([this](const auto& order) { stop(order); }),
-          of_launcher<DirectorBeat>([this](const auto&) { answered_s_ = now_s(); }),
+          of_launcher<DirectorBeat>([this](const auto& answer) { answered(answer); }),
           of_launcher<FilesWanted>([this](const auto& wanted) { look_for(wanted); }),
           of_launcher<Dismissed>([this](const auto& order) {
             end({.exit_code = order.exit_code, .reason = order.reason});
@@ -126,8 +126,15 @@ void AgentActor::beat() {
   AgentBeat beat;
   for (const std::uint64_t worker : workers_)
     beat.cpu_seconds[worker] = processes_.cpu_seconds(worker);
+  beat.sent_s = now_s();
+  if (const auto ahead = clock_.ahead(beat.sent_s)) beat.clock = *ahead;
   send(hosts_, beat);
   delayed_send(this, kHeartbeatInterval, Tick{});
+}
+
+void AgentActor::answered(const DirectorBeat& answer) {
+  answered_s_ = now_s();
+  clock_.add({.sent_s = answer.asked_s, .there_s = answer.sent_s, .back_s = answered_s_});
 }
 
 void AgentActor::end(const Outcome& outcome) {

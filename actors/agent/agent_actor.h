@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "actors/agent/clock_meter.h"
 #include "actors/agent/host_agent.h"
 #include "actors/agent/processes.h"
 #include "actors/messages/control_plane.h"
@@ -45,6 +46,7 @@ class AgentActor : public ControlActor {
   void look_for(const FilesWanted& wanted);
   void ended(const WorkerExited& exit);
   void beat();
+  void answered(const DirectorBeat& answer);
   void end(const Outcome& outcome);
   void on_failure(const std::string& what) override;
   void on_error_of_peer(const std::string&) override {}
@@ -57,6 +59,7 @@ class AgentActor : public ControlActor {
   int door_ = 0;  ///< port at which the host's workers find this actor
   std::set<std::uint64_t> workers_;
   double answered_s_ = 0;  ///< when the launcher answered last, on the monotonic clock
+  ClockMeter clock_;
 };
 
 }  // namespace troupe::actors

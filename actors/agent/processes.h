@@ -5,12 +5,14 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "actors/agent/control_groups.h"
 #include "actors/messages/worker_bootstrap.h"
 #include "actors/protocol/protocol_events.h"
+#include "actors/topology/clock_ahead.h"
 
 namespace troupe::actors {
 
@@ -28,6 +30,9 @@ class Processes {
   virtual double cpu_seconds(std::uint64_t incarnation) const = 0;
   /// Whether the host of a worker gives signs of life, so that silence is the worker's own.
   virtual bool hears_host_of(std::uint64_t) const { return true; }
+  /// How far the monotonic clock of a worker's host is ahead of this host's; none if that is not
+  /// known, or there is no other host.
+  virtual std::optional<ClockAhead> clock_of(std::uint64_t) const { return std::nullopt; }
 };
 
 /// Worker processes on this host, whose deaths are noticed at once through pidfds. The thread in

@@ -13,9 +13,20 @@ void HostRegistry::join(const Entry& entry) {
   changed_.notify_all();
 }
 
-void HostRegistry::hear(const std::string& name) {
+void HostRegistry::hear(const std::string& name, const ClockAhead& clock) {
   const std::lock_guard lock(mutex_);
-  if (const auto found = hosts_.find(name); found != hosts_.end()) found->second.heard_s = now_s();
+  const auto found = hosts_.find(name);
+  if (found == hosts_.end()) return;
+  found->second.heard_s = now_s();
+  if (clock.is_possible()) found->second.clock = clock;
+}
+
+std::optional<ClockAhead> HostRegistry::clock_of(std::uint64_t worker) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = workers_.find(worker);
+  if (found == workers_.end()) return ClockAhead{};  // of this host
+  const auto host = hosts_.find(found->second.host);
+  return host == hosts_.end() ? std::nullopt : host->second.clock;
 }
 
 bool HostRegistry::hears_host_of(std::uint64_t worker) const {

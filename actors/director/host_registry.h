@@ -5,9 +5,11 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/topology/clock_ahead.h"
 #include "actors/topology/run_spec.h"
 
 namespace troupe::actors {
@@ -21,12 +23,15 @@ class HostRegistry {
     std::uint64_t incarnation = 0;
     std::string address;
     bool lost = false;
-    double heard_s = 0;  ///< its last sign of life, on the monotonic clock
+    double heard_s = 0;                    ///< its last sign of life, on the monotonic clock
+    std::optional<ClockAhead> clock = {};  ///< of the launcher's host; none: not known yet
   };
 
   void join(const Entry& entry);
-  /// A host has given a sign of life now.
-  void hear(const std::string& name);
+  /// A host has given a sign of life now, with what it knows of its clock (AgentBeat::clock).
+  void hear(const std::string& name, const ClockAhead& clock);
+  /// How far the clock of a worker's host is ahead of that of this host; none if it is not known.
+  std::optional<ClockAhead> clock_of(std::uint64_t worker) const;
   /// Whether the host of a worker has within the last two beats; true for a worker of this host.
   bool hears_host_of(std::uint64_t worker) const;
   void lose(const std::string& name);

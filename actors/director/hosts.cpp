@@ -41,6 +41,9 @@ class WorkersOfHosts : public Processes {
   bool hears_host_of(std::uint64_t incarnation) const override {
     return registry_.hears_host_of(incarnation);
   }
+  std::optional<ClockAhead> clock_of(std::uint64_t incarnation) const override {
+    return registry_.clock_of(incarnation);
+  }
 
  private:
   template <typename Order>
@@ -101,6 +104,7 @@ class OpenHosts : public Hosts {
         host.address = entry.address;
         host.incarnation = entry.incarnation;
         host.slots = entry.host.slots;
+        if (!entry.lost) host.clock = entry.clock;
       }
     }
   }

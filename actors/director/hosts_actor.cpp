@@ -99,9 +99,10 @@ void HostsActor::on_beat(const AgentBeat& beat) {
     return;
   }
   agent->heard_s = now_s();
-  context_.registry.hear(agent->host);
+  context_.registry.hear(agent->host, beat.clock);
   for (const auto& [worker, seconds] : beat.cpu_seconds) context_.registry.used(worker, seconds);
-  send(agent->actor, DirectorBeat{.beat = ++agent->beats});
+  send(agent->actor,
+       DirectorBeat{.beat = ++agent->beats, .asked_s = beat.sent_s, .sent_s = now_s()});
 }
 
 void HostsActor::on_ended(const WorkerEnded& end) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/messages/worker_bootstrap.h"
+#include "actors/topology/clock_ahead.h"
 #include "actors/topology/run_spec.h"
 
 // How workers and hosts join a run, and what an agent, the process that stands for another host,
@@ -62,10 +63,16 @@ struct StopWorkers {
 /// processor time that each has used.
 struct AgentBeat {
   std::map<std::uint64_t, double> cpu_seconds;
+  double sent_s = 0;  ///< on the monotonic clock of the agent's host
+  /// How far this clock is ahead of that of the launcher's host, from earlier beats and answers; an
+  /// error below 0: not known yet.
+  ClockAhead clock{.seconds = 0, .error_s = -1};
 };
 /// The answer to AgentBeat: the director's process lives.
 struct DirectorBeat {
   std::uint64_t beat = 0;  ///< how many beats of this agent it has answered
+  double asked_s = 0;      ///< AgentBeat::sent_s of the one that is answered
+  double sent_s = 0;       ///< on the monotonic clock of the launcher's host
 };
 /// A worker of the agent has ended, or could not be started. As the event WorkerExited.
 struct WorkerEnded {

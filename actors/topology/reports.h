@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/topology/allocated_memory.h"
+#include "actors/topology/member_status.h"
 #include "actors/topology/outcome.h"
 
 namespace troupe::actors {
@@ -167,43 +167,6 @@ struct SaveAnswer {
   int code = 0;            ///< 0: the checkpoint is complete; else an exit code
   std::int64_t step = -1;  ///< of the checkpoint
   std::string text;        ///< why there is none
-};
-
-struct RankStatus {
-  int rank = 0;
-  int replica = 0;
-  int stage = 0;
-  int shard = 0;
-  int pid = 0;
-  std::string host;
-  std::string state;        ///< starting, ready, running, waiting, preparing, stopped, lost
-  std::string waiting_for;  ///< the named wait; empty: none
-  std::uint64_t resident_bytes = 0;  ///< memory of the rank's process; 0: not reported yet
-  AllocatedMemory allocated;         ///< what the rank has allocated; zeros: not reported yet
-  std::uint64_t saved_bytes = 0;     ///< size of the rank's part of the newest checkpoint
-};
-
-/// What a configuration's ranks send to each other: a microbatch goes through the chunks of one
-/// copy of the parameters, forward and back.
-struct Pipeline {
-  int pp = 1;
-  int dp = 1;
-  int tp = 1;
-  std::vector<int> stage_of_chunk;  ///< in model order, one copy after the other
-  int copies = 1;
-  int microbatches = 0;  ///< per replica; each copy has an equal share, in ascending order
-};
-
-/// A host of a run over several.
-struct HostStatus {
-  std::string host;
-  std::string state;  ///< HostChanged::state
-  std::string cause;  ///< of a loss or a drain
-  std::string address;
-  std::uint64_t incarnation = 0;  ///< of its agent; 0: it is the launcher's
-  int slots = 0;
-  std::vector<int> ranks;
-  bool operator==(const HostStatus&) const = default;
 };
 
 struct RunStatus {

@@ -16,6 +16,7 @@ TROUPE_JSON_FIELDS(actors::ActionsTraced::Action, x.name, x.begin_s, x.end_s, x.
                    x.waited_s, x.collective_s, x.sent_s)
 TROUPE_JSON_FIELDS(actors::ActionsTraced::Collective, x.group, keyed("op", x.operation), x.bucket,
                    x.begin_s, x.end_s)
+TROUPE_JSON_FIELDS(actors::ClockAhead, keyed("ahead_s", x.seconds), x.error_s)
 TROUPE_JSON_FIELDS(actors::ActionsTraced, x.actions, x.collectives, x.complete)
 TROUPE_JSON_FIELDS(actors::CatchUp, x.back_to, x.reached)
 TROUPE_JSON_FIELDS(actors::RecoveryPhases, x.detect_s, x.decide_s, x.spawn_s, x.move_s, x.rebuild_s,
@@ -29,7 +30,7 @@ TROUPE_JSON_FIELDS(actors::RankStatus, x.rank, x.replica, x.stage, x.shard, x.pi
                    x.waiting_for, x.resident_bytes, keyed("memory_bytes", x.allocated))
 
 TROUPE_JSON_FIELDS(actors::HostStatus, x.host, x.state, unless_empty(x.cause), x.address,
-                   x.incarnation, x.slots, x.ranks)
+                   x.incarnation, x.slots, x.ranks, x.clock)
 
 /// An event as monitors outside the process and events.jsonl get it: {time, kind, configuration,
 /// step, and the fields of its kind}. It has `rank` if it concerns a rank. `time` is in Unix

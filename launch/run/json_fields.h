@@ -101,6 +101,11 @@ struct FieldWriter {
   }
 };
 
+template <typename T>
+inline constexpr bool kIsOptional = false;
+template <typename T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+
 /// A struct that has a list.
 template <typename T>
 concept Listed = requires(T& x, const FieldReader& reader) {
@@ -125,6 +130,8 @@ void read_value(const nlohmann::json& from, T& value) {
     if (from.is_string()) value = from.get<T>();
   } else if constexpr (std::same_as<T, nlohmann::json>) {
     value = from;
+  } else if constexpr (kIsOptional<T>) {
+    if (from.is_object()) read_value(from, value.emplace());
   } else {
     constexpr bool kNumbers = std::is_arithmetic_v<typename T::value_type>;
     if (!from.is_array()) return;

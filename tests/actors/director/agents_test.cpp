@@ -1,5 +1,6 @@
 #include <boost/test/unit_test.hpp>
 #include <caf/scoped_actor.hpp>
+#include <cmath>
 #include <future>
 #include <optional>
 
@@ -118,6 +119,20 @@ BOOST_AUTO_TEST_CASE(a_worker_is_killed_where_it_runs) {
   run.spawn(7);
   run.workers->kill(7);
   BOOST_TEST(run.director.next<WorkerExited>().exit_code == -1);
+}
+
+BOOST_AUTO_TEST_CASE(how_far_a_clock_is_ahead_is_measured_by_signs_of_life) {
+  Launcher run;
+  RunningAgent agent(run.authority, run.hosts->port(), "h1", {"/bin/sleep", "1000"});
+  run.director.next<HostJoined>();
+  run.spawn(7);
+  std::optional<ClockAhead> clock;
+  run.hosts->registry().wait([&] { return (clock = run.workers->clock_of(7)).has_value(); });
+  BOOST_TEST(std::abs(clock->seconds) <= clock->error_s);   // both use the clock of this machine
+  BOOST_TEST((*run.workers->clock_of(8) == ClockAhead{}));  // a worker of the launcher's host
+  std::vector<HostStatus> hosts{{.host = "h1"}};
+  run.hosts->describe(hosts);
+  BOOST_TEST(hosts[0].clock.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_worker_for_a_host_that_is_gone_is_told_to_have_ended) {

@@ -2,11 +2,11 @@
 
 #include <bit>
 #include <boost/test/unit_test.hpp>
-#include <caf/scoped_actor.hpp>
 #include <caf/actor_system.hpp>
 #include <caf/binary_deserializer.hpp>
 #include <caf/binary_serializer.hpp>
 #include <caf/message.hpp>
+#include <caf/scoped_actor.hpp>
 #include <limits>
 #include <numeric>
 
@@ -216,6 +216,14 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
       system, Evaluated{.configuration = 1, .step = 2, .rank = 3, .loss_sum = 6, .targets = 7});
   BOOST_TEST((evaluated.loss_sum == 6 && evaluated.targets == 7));
   BOOST_TEST(round_trip(system, Failed{.configuration = 1, .kind = 65, .message = "m"}).kind == 65);
+  const auto agent = round_trip(system, AgentBeat{.cpu_seconds = {{~0ull, 0.5}},
+                                                  .sent_s = 2.5,
+                                                  .clock = {.seconds = -1e6, .error_s = nan}});
+  BOOST_TEST((agent.cpu_seconds.at(~0ull) == 0.5 && agent.sent_s == 2.5));
+  BOOST_TEST((agent.clock.seconds == -1e6 && !agent.clock.is_possible()));
+  BOOST_TEST(!round_trip(system, AgentBeat{}).clock.is_possible());
+  const auto answer = round_trip(system, DirectorBeat{.beat = 1, .asked_s = 2.5, .sent_s = 3.5});
+  BOOST_TEST((answer.asked_s == 2.5 && answer.sent_s == 3.5));
   const auto beat = round_trip(system, Heartbeat{.state = "s",
                                                  .waiting_for = "w",
                                                  .allocated = {.stage = {.weights = 1,

@@ -137,6 +137,7 @@ BOOST_AUTO_TEST_CASE(a_host_is_received_with_every_bit_of_its_incarnation) {
                                     .address = "10.0.0.1",
                                     .incarnation = incarnation,
                                     .slots = 2,
+                                    .clock = ClockAhead{.seconds = 7, .error_s = 0.5},
                                     .ranks = {1, 3}}}};
     const auto received = launch::received_status(launch::to_json(sent, "run"));
     BOOST_TEST((received.hosts == sent.hosts), incarnation);
