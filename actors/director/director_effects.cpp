@@ -146,7 +146,8 @@ void Director::begin(const StartConfiguration& order) {
                        .recovery = context_.spec.recovery,
                        .director = self,
                        .hub = context_.hub,
-                       .board = context_.board}));
+                       .board = context_.board,
+                       .processes = context_.processes}));
   }
   const bool own = !state.from_memory && protocol_.saved() == state.step;
   const bool anew = own || context_.spec.checkpoint.resume.empty();

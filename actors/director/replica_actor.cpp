@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <type_traits>
 #include <utility>
 
 #include "actors/director/step_report.h"
@@ -143,13 +142,17 @@ void ReplicaActor::pass_on(const Order& order) {
 /// Publishes what a rank has seen of a step to the monitors.
 template <typename Body>
 void ReplicaActor::add(const Observation<Body>& seen) {
-  constexpr bool kIsTrace = std::is_same_v<Body, ActionsTraced>;
-  if (!kIsTrace || context_.hub.wanted<Body>())
-    context_.hub.publish({.configuration = seen.configuration,
-                          .step = seen.step,
-                          .rank = seen.rank,
-                          .body = seen.body});
-  if constexpr (kIsTrace) send(scheduler_, seen);
+  context_.hub.publish({.configuration = seen.configuration,
+                        .step = seen.step,
+                        .rank = seen.rank,
+                        .body = seen.body});
+}
+
+void ReplicaActor::add(const TracedActions& seen) {
+  TracedActions traced = seen;
+  traced.body.clock = context_.processes.clock_of(context_.ranks[index_of(seen.rank)].incarnation);
+  if (context_.hub.wanted<ActionsTraced>()) add<ActionsTraced>(traced);
+  send(scheduler_, std::move(traced));
 }
 
 void ReplicaActor::add(const Ready& answer) {

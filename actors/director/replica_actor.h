@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/agent/processes.h"
 #include "actors/director/configuration_orders.h"
 #include "actors/director/status_board.h"
 #include "actors/messages/control_plane.h"
@@ -73,6 +74,7 @@ struct ReplicaContext {
   caf::actor director;
   Hub& hub;
   StatusBoard& board;
+  const Processes& processes;
 };
 
 /// A data-parallel replica of the pipeline in one configuration: passes orders to the shards of its
@@ -105,6 +107,7 @@ class ReplicaActor : public ControlActor {
   std::string sender_name();
   template <typename Body>
   void add(const Observation<Body>& seen);
+  void add(const TracedActions& seen);
   void add(const Ready& answer);
   void add(const Prepared& answer);
   void add(const Saved& answer);

@@ -3,6 +3,7 @@
 #include <array>
 #include <bitset>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -92,6 +93,9 @@ struct ActionsTraced {
   std::vector<Action> actions;
   std::vector<Collective> collectives;
   bool complete = false;  ///< whether these are the rank's last actions of the step
+  /// The clock of the rank's host, as of the launcher's; none if it is not known, or all are on one
+  /// host. Set by the launcher.
+  std::optional<ClockAhead> clock = {};
 };
 /// A tensor that the event's rank has sent; published only while a monitor taps that edge.
 struct TensorTapped {

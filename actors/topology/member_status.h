@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +26,12 @@ struct RankStatus {
   AllocatedMemory allocated;         ///< what the rank has allocated; zeros: not reported yet
   std::uint64_t saved_bytes = 0;     ///< size of the rank's part of the newest checkpoint
 };
+
+/// Whether they are on more than one.
+inline bool are_on_several_hosts(const std::vector<RankStatus>& ranks) {
+  return std::ranges::any_of(
+      ranks, [&](const RankStatus& rank) { return rank.host != ranks.front().host; });
+}
 
 /// What a configuration's ranks send to each other: a microbatch goes through the chunks of one
 /// copy of the parameters, forward and back.

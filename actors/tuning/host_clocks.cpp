@@ -15,26 +15,61 @@ int next_chunk(const schedules::Action& action) {
   return action.chunk + (action.op == Op::F ? 1 : -1);
 }
 
-/// By how much clocks of hosts are ahead of others, by both hosts: where messages went both ways.
-std::map<std::string, std::map<std::string, ClockAhead>> differences(
-    const std::vector<TracedMessage>& messages, const std::map<int, std::string>& hosts) {
-  std::map<std::string, std::map<std::string, double>> least;
-  std::map<std::string, std::map<std::string, ClockAhead>> ahead;
-  for (const TracedMessage& message : messages) {
-    const auto from = hosts.find(message.from), to = hosts.find(message.to);
-    if (from == hosts.end() || to == hosts.end() || from->second == to->second) continue;
-    const double bound_s = message.came_s - message.sent_s;
-    const auto [known, is_new] = least[from->second].try_emplace(to->second, bound_s);
-    if (!is_new) known->second = std::min(known->second, bound_s);
+/// What is known of the clocks of hosts: by how much that of the second is ahead of that of the
+/// first at most, by both.
+class Bounds {
+ public:
+  void add(const std::string& from, const std::string& to, double seconds) {
+    const auto [known, is_new] = most_[from].try_emplace(to, seconds);
+    if (!is_new) known->second = std::min(known->second, seconds);
   }
-  for (const auto& [from, bounds] : least)
-    for (const auto& [to, bound_s] : bounds) {
-      const auto others = least.find(to);
-      if (others == least.end() || !others->second.contains(from)) continue;
-      const double back_s = others->second.at(from);
-      ahead[from][to] = {.seconds = (bound_s - back_s) / 2, .error_s = (bound_s + back_s) / 2};
+  /// By how much each host is ahead of this one at most, by way of others too.
+  std::map<std::string, double> from(const std::string& host) const {
+    std::map<std::string, double> ahead{{host, 0}};
+    bool changed = true;
+    // No way is longer than all hosts, unless bounds contradict each other.
+    for (std::size_t round = 0; changed && round <= most_.size(); ++round) {
+      changed = false;
+      for (const auto& [over, bounds] : most_)
+        if (const auto known = ahead.find(over); known != ahead.end())
+          for (const auto& [to, seconds] : bounds) {
+            const double sum = known->second + seconds;
+            const auto [old, is_new] = ahead.try_emplace(to, sum);
+            changed |= is_new || sum < old->second;
+            old->second = std::min(old->second, sum);
+          }
     }
-  return ahead;
+    return ahead;
+  }
+  Bounds reversed() const {
+    Bounds reversed;
+    for (const auto& [from, bounds] : most_)
+      for (const auto& [to, seconds] : bounds) reversed.add(to, from, seconds);
+    return reversed;
+  }
+
+ private:
+  std::map<std::string, std::map<std::string, double>> most_;
+};
+
+/// The launcher's clock, whose host may have no rank.
+constexpr const char* kLauncher = "\nlauncher";
+
+Bounds bounds_of(const std::vector<TracedMessage>& messages,
+                 const std::map<int, RankClock>& ranks) {
+  Bounds bounds;
+  for (const TracedMessage& message : messages) {
+    const auto from = ranks.find(message.from), to = ranks.find(message.to);
+    if (from == ranks.end() || to == ranks.end() || from->second.host == to->second.host) continue;
+    bounds.add(from->second.host, to->second.host, message.came_s - message.sent_s);
+  }
+  for (const auto& [rank, clock] : ranks) {
+    if (!clock.measured || !clock.measured->is_possible()) continue;
+    const auto& [seconds, error_s] = *clock.measured;
+    bounds.add(kLauncher, clock.host, error_s + seconds);
+    bounds.add(clock.host, kLauncher, error_s - seconds);
+  }
+  return bounds;
 }
 
 }  // namespace
@@ -67,25 +102,20 @@ std::vector<TracedMessage> messages_between(const TracedRanks& ranks) {
 }
 
 std::map<int, ClockAhead> clocks_ahead(const std::vector<TracedMessage>& messages,
-                                       const std::map<int, std::string>& hosts) {
-  if (hosts.empty()) return {};
-  const auto between = differences(messages, hosts);
-  const std::string& first = hosts.begin()->second;
-  std::map<std::string, ClockAhead> ahead{{first, {}}};
-  std::vector<std::string> reached{first};
-  for (std::size_t i = 0; i < reached.size(); ++i) {
-    const std::string from = reached[i];
-    if (!between.contains(from)) continue;
-    for (const auto& [to, step] : between.at(from)) {
-      const ClockAhead sum{.seconds = ahead.at(from).seconds + step.seconds,
-                           .error_s = ahead.at(from).error_s + step.error_s};
-      if (ahead.try_emplace(to, sum).second) reached.push_back(to);
-    }
+                                       const std::map<int, RankClock>& ranks) {
+  if (ranks.empty()) return {};
+  const std::string& first = ranks.begin()->second.host;
+  const Bounds bounds = bounds_of(messages, ranks);
+  const auto most = bounds.from(first), least = bounds.reversed().from(first);
+  std::map<int, ClockAhead> ahead;
+  for (const auto& [rank, clock] : ranks) {
+    const auto above = most.find(clock.host), below = least.find(clock.host);
+    if (above == most.end() || below == least.end()) continue;
+    // Below it by `below` at most is ahead of it by -below at least.
+    ahead[rank] = {.seconds = (above->second - below->second) / 2,
+                   .error_s = std::max(0.0, (above->second + below->second) / 2)};
   }
-  std::map<int, ClockAhead> by_rank;
-  for (const auto& [rank, host] : hosts)
-    if (ahead.contains(host)) by_rank[rank] = ahead.at(host);
-  return by_rank;
+  return ahead;
 }
 
 void set_back(std::vector<ActionsTraced::Action>& actions, double seconds) {

@@ -1,11 +1,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "actors/messages/messages.h"
+#include "actors/topology/clock_ahead.h"
 
 namespace troupe::actors {
 
@@ -21,17 +22,18 @@ struct TracedMessage {
 };
 std::vector<TracedMessage> messages_between(const TracedRanks& ranks);
 
-/// How far a host's monotonic clock is ahead of another's; each counts from its machine's start.
-struct ClockAhead {
-  double seconds = 0;
-  double error_s = 0;  ///< by which `seconds` may be wrong
+/// Whose clock a rank's times are of.
+struct RankClock {
+  std::string host;
+  std::optional<ClockAhead> measured = {};  ///< ActionsTraced::clock
 };
-/// How far the clocks of the ranks' hosts are ahead of that of the first rank's host. It follows
-/// from the messages of the step: those that went from one host to another bound the difference
-/// from one side, those that came back from the other, and the middle is taken, as NTP does.
-/// `hosts` by rank. A host with no such messages, not even by way of others, is left out.
+/// How far the clocks of the ranks' hosts are ahead of that of the first rank's host. What goes
+/// from one host to another bounds the difference of their clocks from one side, what comes back
+/// from the other: the messages of a step, and the round trips by which clocks were measured. The
+/// tightest bounds, by way of other hosts too, count, and the middle between them is taken. A host
+/// of which nothing is known is left out.
 std::map<int, ClockAhead> clocks_ahead(const std::vector<TracedMessage>& messages,
-                                       const std::map<int, std::string>& hosts);
+                                       const std::map<int, RankClock>& ranks);
 /// Sets times of a rank back, from its host's clock to that of the first rank's host.
 void set_back(std::vector<ActionsTraced::Action>& actions, double seconds);
 void set_back(std::vector<ActionsTraced::Collective>& collectives, double seconds);

@@ -21,9 +21,9 @@ std::size_t index_of(Op op) {
 /// Adds the travel times of those messages of a step that a rank waited for. Clocks are compared in
 /// each step anew, because they drift.
 void add_travel_times(std::vector<double>& times, const TracedRanks& ranks,
-                      const std::map<int, std::string>& hosts) {
+                      const std::map<int, RankClock>& clocks) {
   const auto messages = messages_between(ranks);
-  const auto ahead = clocks_ahead(messages, hosts);
+  const auto ahead = clocks_ahead(messages, clocks);
   for (const TracedMessage& message : messages) {
     const auto from = ahead.find(message.from), to = ahead.find(message.to);
     if (from == ahead.end() || to == ahead.end()) continue;
@@ -66,6 +66,7 @@ void StepMeter::add(const TracedActions& actions) {
   Step& step = steps_[actions.step];
   auto& rows = step.rows[actions.rank];
   rows.insert(rows.end(), actions.body.actions.begin(), actions.body.actions.end());
+  step.clocks[actions.rank] = {.host = hosts_.at(actions.rank), .measured = actions.body.clock};
   if (actions.body.complete) step.complete.insert(actions.rank);
 }
 
@@ -103,7 +104,7 @@ std::optional<Measured> StepMeter::result() const {
           times[index_of(action->op)].push_back(row.busy_s);
           times[ActionTimes::kOps + index_of(action->op)].push_back(row.collective_s);
         }
-    add_travel_times(hops, step->rows, hosts_);
+    add_travel_times(hops, step->rows, step->clocks);
   }
   Measured out{.chunks = std::vector<ActionTimes>(chunks),
                .hop_s = median(hops),

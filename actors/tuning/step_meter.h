@@ -55,6 +55,7 @@ class StepMeter {
  private:
   struct Step {
     TracedRanks rows;
+    std::map<int, RankClock> clocks;
     std::set<int> complete;  // ranks that have sent all their actions
     std::optional<double> seconds;
   };

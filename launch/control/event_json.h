@@ -17,7 +17,7 @@ TROUPE_JSON_FIELDS(actors::ActionsTraced::Action, x.name, x.begin_s, x.end_s, x.
 TROUPE_JSON_FIELDS(actors::ActionsTraced::Collective, x.group, keyed("op", x.operation), x.bucket,
                    x.begin_s, x.end_s)
 TROUPE_JSON_FIELDS(actors::ClockAhead, keyed("ahead_s", x.seconds), x.error_s)
-TROUPE_JSON_FIELDS(actors::ActionsTraced, x.actions, x.collectives, x.complete)
+TROUPE_JSON_FIELDS(actors::ActionsTraced, x.actions, x.collectives, x.complete, x.clock)
 TROUPE_JSON_FIELDS(actors::CatchUp, x.back_to, x.reached)
 TROUPE_JSON_FIELDS(actors::RecoveryPhases, x.detect_s, x.decide_s, x.spawn_s, x.move_s, x.rebuild_s,
                    x.catch_up_s, x.first_step_s)

@@ -16,10 +16,12 @@ namespace troupe::launch {
 struct WholeStep {
   std::int64_t step = 0;
   std::map<int, std::vector<actors::ActionsTraced::Action>> ranks;  ///< actions by rank
+  std::map<int, std::optional<actors::ClockAhead>> clocks;          ///< by rank
 };
 
 /// The step as {step, ranks: [{rank, replica, stage, shard, actions}]}, with all times on the clock
-/// of the first rank's host as far as that is known. `ranks` has all of the step.
+/// of the first rank's host as far as that is known, and, of several hosts, clock_error_s, by which
+/// those of other hosts may be wrong. `ranks` has all of the step.
 nlohmann::json to_json(WholeStep step, const std::vector<actors::RankStatus>& ranks);
 
 /// Puts a step together from the parts that its ranks send. It holds one step: the first part of

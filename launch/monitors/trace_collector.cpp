@@ -140,19 +140,26 @@ void TraceCollector::add_ranks(const json& from) {
   ranks_.clear();
   hosts_.clear();
   const bool has_shards = integer_of(from, "tp", 1) > 1;
-  for (const auto& r : field_of<std::vector<actors::RankStatus>>(from, "ranks")) {
-    hosts_[r.rank] = r.host;
-    ranks_[r.rank] = fmt::format("rank {} (replica {}, stage {}{})", r.rank, r.replica, r.stage,
-                                 has_shards ? fmt::format(", shard {}", r.shard) : "");
-  }
+  const auto ranks = field_of<std::vector<actors::RankStatus>>(from, "ranks");
+  for (const auto& r : ranks) hosts_[r.rank] = r.host;
+  const bool has_hosts = actors::are_on_several_hosts(ranks);
+  for (const auto& r : ranks)
+    ranks_[r.rank] = fmt::format("rank {} (replica {}, stage {}{}){}", r.rank, r.replica, r.stage,
+                                 has_shards ? fmt::format(", shard {}", r.shard) : "",
+                                 has_hosts ? " on " + r.host : "");
 }
 
 /// Sets all times of a step back to the clock of the first rank's host.
 void TraceCollector::use_one_clock(Step& ranks) {
   actors::TracedRanks actions;
-  for (const auto& [rank, row] : ranks) actions[rank] = row.actions;
-  for (const auto& [rank, clock] : clocks_ahead(messages_between(actions), hosts_)) {
-    clock_error_s_ = std::max(clock_error_s_, clock.error_s);
+  std::map<int, actors::RankClock> clocks;
+  for (const auto& [rank, row] : ranks) {
+    actions[rank] = row.actions;
+    clocks[rank] = {.host = hosts_[rank], .measured = row.clock};
+  }
+  for (const auto& [rank, clock] : clocks_ahead(messages_between(actions), clocks)) {
+    const auto [known, is_new] = clocks_.try_emplace(hosts_[rank], clock);
+    if (!is_new && known->second.error_s < clock.error_s) known->second = clock;
     set_back(ranks[rank].actions, clock.seconds);
     set_back(ranks[rank].collectives, clock.seconds);
   }
@@ -172,6 +179,7 @@ void TraceCollector::add(const json& event) {
   std::ranges::move(part.actions, std::back_inserter(row.actions));
   std::ranges::move(part.collectives, std::back_inserter(row.collectives));
   row.complete = part.complete;
+  row.clock = part.clock;
   const bool whole = ranks.size() == ranks_.size() &&
                      std::ranges::all_of(ranks, [](const auto& r) { return r.second.complete; });
   if (whole) {
@@ -205,8 +213,22 @@ json TraceCollector::chrome_trace() const {
   for (const auto& [step, ranks] : complete_)
     StepTrace(events, step, origin, static_cast<int>(ranks_.size())).add(ranks);
   json trace{{"traceEvents", std::move(events)}, {"displayTimeUnit", "ms"}};
-  if (clock_error_s_ > 0) trace["otherData"]["clock_error_us"] = microseconds(clock_error_s_);
+  if (clocks_.size() > 1) trace["otherData"] = clocks_json();
   return trace;
+}
+
+double TraceCollector::clock_error_s() const {
+  double error_s = 0;
+  for (const auto& [host, clock] : clocks_) error_s = std::max(error_s, clock.error_s);
+  return error_s;
+}
+
+json TraceCollector::clocks_json() const {
+  json hosts = json::object();
+  for (const auto& [host, clock] : clocks_)
+    hosts[host] = {{"ahead_us", microseconds(clock.seconds)},
+                   {"error_us", microseconds(clock.error_s)}};
+  return {{"clock_error_us", microseconds(clock_error_s())}, {"clocks", std::move(hosts)}};
 }
 
 }  // namespace troupe::launch

@@ -175,6 +175,8 @@ double StepPicture::predicted_s() const {
 
 std::optional<StepPicture> step_picture(const json& file) {
   StepPicture picture{.step = integer_of(file, "step"), .measured = rows_of(file), .predicted = {}};
+  if (const double error_s = number_of(file, "clock_error_s"); error_s > 0)
+    picture.clock_error_s = error_s;
   begin_at_zero(picture.measured);
   if (picture.measured_s() == 0) return std::nullopt;
   picture.predicted = predicted(first_pipeline(picture.measured));
@@ -213,7 +215,11 @@ std::string in_words(const StepPicture& picture) {
         " The simulator expects {} if each action takes its kind's median time and no message or "
         "collective is late.",
         compared);
-  return words + shards_waited(picture.measured, measured) + slowest(picture.measured);
+  words += shards_waited(picture.measured, measured) + slowest(picture.measured);
+  if (picture.clock_error_s > 0)
+    words += fmt::format(" Times of other hosts than the first rank's may be off by {}.",
+                         span_text(picture.clock_error_s));
+  return words;
 }
 
 }  // namespace troupe::launch

@@ -52,6 +52,8 @@ struct StepPicture {
   /// The stages of one replica: each action takes the median of its chunk's actions of that kind,
   /// and messages and collectives take no time. Empty if the actions are no valid plan.
   std::vector<RankRow> predicted;
+  /// By which times of ranks on other hosts than the first rank's may be wrong; 0 on one host.
+  double clock_error_s = 0;
 
   double measured_s() const;   ///< from the first action's begin to the last one's end
   double predicted_s() const;  ///< as above, of the prediction

@@ -27,7 +27,8 @@ std::vector<std::string> entering(pid_t first_process, const std::vector<std::st
   std::vector<std::string> all{"nsenter", "--target=" + std::to_string(first_process),
                                "--net",   "--ipc",
                                "--uts",   "--mount",
-                               "--pid",   "--"};
+                               "--pid",   "--time",
+                               "--"};
   all.insert(all.end(), words.begin(), words.end());
   return all;
 }

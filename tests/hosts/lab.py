@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Hosts made of one Linux machine, as root: usage: lab.py HOSTS | lab.py --check [slurm]
 
-Each host h0, h1, ... is a network, ipc, uts, mount and pid namespace of its own, with its own /dev/shm and /sys; files
-are the machine's. A bridge joins them in one more network namespace, so that labs beside each other do not meet, and
-the machine's own network never sees one. Prints "ok PID...", the first process of each host, and then obeys the lines
-of its standard input. Each is answered by "ok" or by "failed: WHY":
+Each host h0, h1, ... is a network, ipc, uts, mount, pid and time namespace of its own, with its own /dev/shm, /sys and
+monotonic clock, as of machines that were started at other times; files are the machine's. A bridge joins them in one
+more network namespace, so that labs beside each other do not meet, and the machine's own network never sees one.
+Prints "ok PID...", the first process of each host, and then obeys the lines of its standard input. Each is answered by
+"ok" or by "failed: WHY":
 
   run H COMMAND...   runs a command on host H, whose output comes first
   cut H, heal H      pulls the cable of a host, which nobody is told of; puts it back
@@ -33,8 +34,8 @@ import slurm
 
 PROGRAMS = ("ip", "tc", "nft", "nsenter", "setpriv", "unshare", "ssh", "ssh-keygen", "/usr/sbin/sshd")
 OF_A_LAB = ("--net", "--ipc", "--uts", "--mount", "--propagation", "private")
-OF_A_HOST = (*OF_A_LAB, "--pid", "--fork", "--kill-child=KILL")
-ENTER = ("--net", "--ipc", "--uts", "--mount", "--pid")
+OF_A_HOST = (*OF_A_LAB, "--pid", "--time", "--fork", "--kill-child=KILL")
+ENTER = ("--net", "--ipc", "--uts", "--mount", "--pid", "--time")
 INSIDE = "TROUPE_LAB_INSIDE"  # set in the environment of a lab in its namespaces
 FILES = pathlib.Path("/run/lab")  # in a /run that only the lab has
 SKIPPED = 77  # as gpu/presence.h has it
@@ -128,7 +129,9 @@ class Lab:
         if host not in self.off:
             raise RuntimeError(f"h{host} is on")
         errors = FILES / f"h{host}.err"
-        words = ["setpriv", "--pdeathsig", "KILL", "unshare", *OF_A_HOST, "bash", "-c", FIRST_PROCESS, f"h{host}"]
+        clock = f"--monotonic={1000 * (1 + host)}"  # seconds ahead of the machine's
+        program = ["bash", "-c", FIRST_PROCESS, f"h{host}"]
+        words = ["setpriv", "--pdeathsig", "KILL", "unshare", *OF_A_HOST, clock, *program]
         with open(errors, "w") as err:
             init = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=err, text=True)
         self.inits[host] = init

@@ -103,6 +103,10 @@ BOOST_AUTO_TEST_CASE(hosts_are_apart_and_reach_each_other) {
     const Finished there = by_ssh(lab, host, next, {"hostname"});
     BOOST_TEST(there.out == next + "\n", there.err);
   }
+  const auto clock = [&](int host) {
+    return std::stod(said(lab, host, "python3 -c 'import time; print(time.monotonic())'"));
+  };
+  BOOST_TEST(clock(1) - clock(0) > 500);
   const HostProgram sleeper(lab, 1, {"sleep", "1000000"});
   const pid_t pid = sleeper.pid();
   while (content_of("/proc/" + std::to_string(pid) + "/comm") != "sleep\n") sched_yield();

@@ -6,6 +6,7 @@
 #include "launch/commands/options.h"
 #include "launch/commands/runs/live_run_commands.h"
 #include "launch/host/console.h"
+#include "launch/host/quantities.h"
 #include "launch/monitors/trace_collector.h"
 #include "launch/run/result_file.h"
 #include "schedules/plan/counted.h"
@@ -42,6 +43,11 @@ int run(const TraceOptions& options) {
       fmt::format("{} of {} traced into {}; open it with ui.perfetto.dev or "
                   "chrome://tracing\n",
                   trace.num_complete(), schedules::counted(options.steps, "step"), options.output));
+  if (const double error_s = trace.clock_error_s(); error_s > 0)
+    print(
+        fmt::format("Clocks of hosts were compared: times of others than the first rank's may be "
+                    "off by {}.\n",
+                    span_text(error_s)));
   return 0;
 }
 

@@ -180,6 +180,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
   caf::actor_system system{config};
   Hub hub;
   StatusBoard board;
+  const LocalProcesses processes({}, [](const WorkerExited&) {});
   const RunSpec spec = small_run(2);
   const auto orders = std::make_shared<const ConfigurationOrders>(spec, two_stages(spec));
   {
@@ -193,7 +194,8 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
         .recovery = spec.recovery,
         .director = me,
         .hub = hub,
-        .board = board});
+        .board = board,
+        .processes = processes});
     self->send(replica, orders);
     const ReplicaPart part{.configuration = 1,
                            .replica = 0,

@@ -75,7 +75,8 @@ std::vector<EventBody> all_bodies() {
                        .collective_s = 6,
                        .sent_s = 7}},
           .collectives = {{.group = "g", .operation = "o", .bucket = 1, .begin_s = 2, .end_s = 3}},
-          .complete = true},
+          .complete = true,
+          .clock = ClockAhead{.seconds = -3, .error_s = 0.5}},
       StragglerFound{
           .replica = 1, .stage = 2, .shard = 3, .score = 4, .busy_s = 5, .usual_busy_s = 6},
       LargeGradient{.bucket = 1, .norm = 2},

@@ -88,7 +88,28 @@ BOOST_AUTO_TEST_CASE(times_of_several_hosts_are_set_to_one_clock) {
   for (const json& bar : of_phase(file, "X"))
     if (bar.at("name") == "1F0") BOOST_TEST(bar.at("ts") == 1.5e6);
   BOOST_TEST(file.at("otherData").at("clock_error_us") == 0.5e6);
+  BOOST_TEST((file.at("otherData").at("clocks").at("b") ==
+              json{{"ahead_us", 5000e6}, {"error_us", 0.5e6}}));
   BOOST_TEST(of_phase(file, "s").size() == 2u);
+  BOOST_TEST(of_phase(file, "M")[4].at("args").at("name") == "rank 1 (replica 0, stage 1) on b");
+}
+
+/// Replicas send each other no messages, so that their clocks must have been measured.
+BOOST_AUTO_TEST_CASE(clocks_of_hosts_that_were_measured_are_set_to_one) {
+  json status = kStatus;
+  status["ranks"][0]["host"] = "a";
+  status["ranks"][1]["host"] = "b";
+  TraceCollector trace(status, 1);
+  const auto add = [&](int rank, double ahead_s, double error_s) {
+    json event = actions_event(1, rank, {action("0F0", 7 + ahead_s, 8 + ahead_s, -1, -1)});
+    event["clock"] = {{"ahead_s", ahead_s}, {"error_s", error_s}};
+    trace.add(event);
+  };
+  add(0, 0, 0);
+  add(1, -3000, 0.25);
+  const json file = trace.chrome_trace();
+  for (const json& bar : of_phase(file, "X")) BOOST_TEST(bar.at("ts") == 0);
+  BOOST_TEST(file.at("otherData").at("clock_error_us") == 0.25e6);
 }
 
 BOOST_AUTO_TEST_CASE(collectives_of_buckets_may_be_under_way_at_once) {

@@ -61,6 +61,15 @@ BOOST_AUTO_TEST_CASE(a_step_as_the_simulator_expects_it_is_called_the_same) {
   BOOST_TEST(words.find("%") == std::string::npos, words);
 }
 
+BOOST_AUTO_TEST_CASE(by_how_much_clocks_of_hosts_may_differ_is_told) {
+  json step = late_step();
+  BOOST_TEST(launch::in_words(*launch::step_picture(step)).find("other hosts") ==
+             std::string::npos);
+  step["clock_error_s"] = 0.00025;
+  BOOST_TEST(launch::in_words(*launch::step_picture(step))
+                 .ends_with(" Times of other hosts than the first rank's may be off by 250 us."));
+}
+
 BOOST_AUTO_TEST_CASE(what_waits_for_collectives_is_no_computation) {
   json step = late_step();
   step["ranks"][1]["actions"][1]["collective_s"] = 1.5;  // of the 2 s of 1B0
