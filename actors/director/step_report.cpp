@@ -53,7 +53,9 @@ StepReport::Measured measured(const RunSpec::Mesh& mesh, const std::vector<Prepa
                              .idle_s = std::max(0.0, vote.wall_s - vote.busy_s),
                              .collective_s = vote.collective_s,
                              .device_used_bytes = vote.device_used,
-                             .device_total_bytes = vote.device_total});
+                             .device_total_bytes = vote.device_total,
+                             .host_bytes = vote.host_bytes,
+                             .network_bytes = vote.network_bytes});
     add_edges(edges, vote);
     report.collectives.insert(report.collectives.end(), vote.collectives.begin(),
                               vote.collectives.end());

@@ -119,7 +119,8 @@ TROUPE_INSPECT(StepReport::SourceSum, x.loss_sum, x.targets)
 TROUPE_INSPECT(LargeGradient, x.bucket, x.norm)
 TROUPE_INSPECT(Prepared, x.configuration, x.step, x.rank, x.loss_sum, x.targets, x.sources,
                x.bad_microbatch, x.bad_gradient, x.squared_norms, x.busy_s, x.collective_s,
-               x.wall_s, x.device_used, x.device_total, x.sent, x.waited, x.collectives, x.large)
+               x.wall_s, x.device_used, x.device_total, x.host_bytes, x.network_bytes, x.sent,
+               x.waited, x.collectives, x.large)
 TROUPE_INSPECT(ActionsTraced::Action, x.name, x.begin_s, x.end_s, x.sent_s, x.busy_s,
                x.collective_s, x.waited_s, x.from, x.to)
 TROUPE_INSPECT(ActionsTraced::Collective, x.group, x.operation, x.bucket, x.begin_s, x.end_s)

@@ -36,8 +36,11 @@ struct Prepared {
   double collective_s = 0;
   double wall_s = 0;
   std::uint64_t device_used = 0, device_total = 0;  ///< bytes of a GPU's memory; 0 on a CPU
-  std::vector<Sent> sent;                           ///< one for each rank that it sends to
-  std::vector<Waited> waited;                       ///< one for each rank that sends to it
+  /// Bytes sent since the vote before to ranks of the same host, and of others; 0 if all ranks are
+  /// on one.
+  std::uint64_t host_bytes = 0, network_bytes = 0;
+  std::vector<Sent> sent;      ///< one for each rank that it sends to
+  std::vector<Waited> waited;  ///< one for each rank that sends to it
   std::vector<StepReport::Collectives> collectives;
   std::vector<LargeGradient> large;
 };

@@ -24,6 +24,9 @@ struct StepReport {
     double collective_s = 0;  ///< the part of it in which actions waited for collectives of shards
     /// Memory of the rank's GPU, used by all processes, and in all; 0 on a CPU.
     std::uint64_t device_used_bytes = 0, device_total_bytes = 0;
+    /// On several hosts: what the rank sent to ranks of its host, and to those of others: tensors
+    /// between stages, parts of collectives, copies of state. 0 if all ranks are on one host.
+    std::uint64_t host_bytes = 0, network_bytes = 0;
   };
   struct EdgeBytes {
     int from = 0;

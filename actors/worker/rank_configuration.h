@@ -18,6 +18,7 @@
 #include "stages/corpus/token_data.h"
 #include "stages/replicas/data_parallel.h"
 #include "tensor/device/process_group.h"
+#include "transport/ucx/sent_bytes.h"
 
 namespace troupe::actors {
 
@@ -76,7 +77,9 @@ struct RankConfiguration {
   std::optional<PlanRunner> runner;
   std::deque<PlanRunner> eval_runners;    // by evaluation set
   std::vector<std::uint64_t> edge_bytes;  // bytes sent over each edge by the end of the last step
-  bool reached_by_all = false;            // an order to compute in this configuration has come
+  bool on_several_hosts = false;
+  transport::SentBytes sent;    // by the end of the last step
+  bool reached_by_all = false;  // an order to compute in this configuration has come
 
   stages::Stage& stage() { return *state->stage; }
 };

@@ -136,6 +136,11 @@ Prepared RankExecutor::vote_of(const RunStep& order, const PlanResult& result) {
     vote.sent.push_back(
         {.to = static_cast<std::uint32_t>(to), .bytes = counts.edges[i].bytes - before});
   }
+  const transport::SentBytes before = std::exchange(now.sent, node_->sent());
+  if (now.on_several_hosts) {
+    vote.host_bytes = now.sent.on_this_host - before.on_this_host;
+    vote.network_bytes = now.sent.to_other_hosts - before.to_other_hosts;
+  }
   return vote;
 }
 

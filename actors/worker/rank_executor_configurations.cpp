@@ -142,6 +142,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterConfiguration& order) {
   auto now = std::make_unique<RankConfiguration>();
   now->configuration = configuration;
   now->rank = rank;
+  now->on_several_hosts = order.start.host.ranks < configuration.num_ranks();
   now->part = part_of_run(assembly, spec_, configuration.shape, rank, order.start.ring);
   if (copies_state(spec_, configuration.shape))
     now->copies.emplace(spec_, configuration.shape, rank,
@@ -168,6 +169,7 @@ std::optional<Ready> RankExecutor::prepare(const EnterConfiguration& order) {
   ready.difference = compare_replicas(*now);
   now->data_parallel->share_weights();  // of slices that were moved or loaded
   add_runners(*now, spec_, order.start, node_->channel(), *device_);
+  now->sent = node_->sent();
   if (now->copies) copy_first_state(*now, order.start.state.copied);
   ready.parameters = now->parameters;
   {

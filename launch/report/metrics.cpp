@@ -59,7 +59,10 @@ bool same_places(const std::vector<RankTimes>& a, const std::vector<RankTimes>& 
 void add_rank_times(Metrics& metrics, const std::vector<RankTimes>& ranks) {
   if (!same_places(metrics.ranks, ranks)) {
     metrics.ranks = ranks;
-    for (RankTimes& sum : metrics.ranks) sum.busy_s = sum.idle_s = sum.collective_s = 0;
+    for (RankTimes& sum : metrics.ranks) {
+      sum.busy_s = sum.idle_s = sum.collective_s = 0;
+      sum.host_bytes = sum.network_bytes = 0;
+    }
     metrics.num_summed = 0;
     return;  // the first step of a shape is a slow one
   }
@@ -69,6 +72,8 @@ void add_rank_times(Metrics& metrics, const std::vector<RankTimes>& ranks) {
     sum.busy_s += ranks[i].busy_s;
     sum.idle_s += ranks[i].idle_s;
     sum.collective_s += ranks[i].collective_s;
+    sum.host_bytes += ranks[i].host_bytes;
+    sum.network_bytes += ranks[i].network_bytes;
     sum.device_used_bytes = std::max(sum.device_used_bytes, ranks[i].device_used_bytes);
   }
 }

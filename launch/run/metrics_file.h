@@ -15,7 +15,8 @@ namespace troupe::launch {
 
 TROUPE_JSON_FIELDS(actors::StepReport::StageTime, x.replica, x.stage, x.shard, x.busy_s, x.idle_s,
                    x.collective_s, unless_empty(x.device_used_bytes),
-                   unless_empty(x.device_total_bytes))
+                   unless_empty(x.device_total_bytes), unless_empty(x.host_bytes),
+                   unless_empty(x.network_bytes))
 TROUPE_JSON_FIELDS(actors::StepReport::EdgeBytes, x.from, x.to, x.bytes, x.wait_s)
 TROUPE_JSON_FIELDS(actors::StepReport::Collectives, x.group, keyed("op", x.operation), x.count,
                    x.bytes, x.time_s, x.exposed_s)

@@ -161,6 +161,7 @@ void UcxGroup::send(Collective& collective, GroupPart& part) {
   const int rank = rank_of(part.member);
   const ucp_ep_h endpoint = hub_.peers().endpoint(rank);
   if (!endpoint) return on_peer_lost(rank, "there is none");
+  hub_.peers().count_sent(rank, part.bytes);
   if (part.is_written) {
     part.state = GroupPart::State::done;
     // What was written is visible before the header: UCX's store fence orders both.

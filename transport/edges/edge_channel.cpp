@@ -299,6 +299,7 @@ void EdgeChannel::send_now(Outbox& box, Outbox::Buffer& buffer) {
     message.credit = inbox.take_owed();
   }
   buffer.payload = buffer.own;
+  buffer.tensor_bytes = bytes;
   buffer.payload_bytes = message.placement == Placement::written ? 0 : bytes;
   buffer.header_bytes = encode(header_of(message), buffer.header);
   ++configuration_->in_flight;

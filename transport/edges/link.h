@@ -25,6 +25,7 @@ struct OutgoingTensor : Transfer {
   std::size_t header_bytes = 0;
   const std::byte* payload = nullptr;
   std::size_t payload_bytes = 0;  ///< 0 if the message is a header alone
+  std::size_t tensor_bytes = 0;   ///< also if they were written into the receiver's memory
 };
 
 /// Where the payload of an arriving message goes.

@@ -45,6 +45,10 @@ class Node : public UcxNode {
     const std::lock_guard lock(worker_);
     worker_.set_spin(spin);
   }
+  SentBytes sent() override {
+    const std::lock_guard lock(worker_);
+    return peers_->sent();
+  }
   bool shares_memory() const override { return worker_.shares_memory(); }
   Channel& channel() override { return channel_; }
   std::vector<OperationRecord> operations() override {

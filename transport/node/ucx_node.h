@@ -11,6 +11,7 @@
 #include "transport/collectives/flight_recorder.h"
 #include "transport/edges/channel.h"
 #include "transport/memory/slot_pool.h"
+#include "transport/ucx/sent_bytes.h"
 #include "transport/ucx/ucx_environment.h"
 
 namespace troupe::transport {
@@ -53,6 +54,8 @@ class UcxNode {
 
   /// Changes UcxOptions::spin.
   virtual void set_spin(std::chrono::microseconds spin) = 0;
+  /// What the channel and all groups have sent since the node was made. Callable from any thread.
+  virtual SentBytes sent() = 0;
   /// Whether slots can lie in memory that peers of this host write into.
   virtual bool shares_memory() const = 0;
   /// The channel of this process. Lives as long as the node.

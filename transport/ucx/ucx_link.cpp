@@ -29,6 +29,7 @@ void UcxLink::send(int to, OutgoingTensor& tensor) {
     tensor.on_done(tensor, false);
     return events_->on_peer_lost(to, "there is none");
   }
+  peers_.count_sent(to, tensor.tensor_bytes);
   worker_.use();
   // Data written into a mapped slot is visible before the header: UCX's store fence orders both.
   ucx_send(endpoint, MessageId::edge, {tensor.header.data(), tensor.header_bytes},

@@ -67,6 +67,12 @@ bool UcxPeers::share_memory_with(int rank) const {
   return found != peers_.end() && found->second->on_this_host && worker_.shares_memory();
 }
 
+void UcxPeers::count_sent(int rank, std::size_t bytes) {
+  const auto found = peers_.find(rank);
+  if (found == peers_.end()) return;
+  (found->second->on_this_host ? sent_.on_this_host : sent_.to_other_hosts) += bytes;
+}
+
 void UcxPeers::on_error(void* argument, ucp_ep_h, ucs_status_t status) {
   auto& peer = *static_cast<Peer*>(argument);
   // An endpoint must not be closed within its error callback: connect(), disconnect() or the

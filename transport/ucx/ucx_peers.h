@@ -2,6 +2,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/ucx/sent_bytes.h"
 #include "transport/ucx/ucx_worker.h"
 
 namespace troupe::transport {
@@ -33,6 +35,9 @@ class UcxPeers {
   /// Whether the rank and this process can write into each other's memory: both are on one host,
   /// which gives shared memory. False for a rank that is not connected.
   bool share_memory_with(int rank) const;
+  /// Counts what is sent to a connected rank.
+  void count_sent(int rank, std::size_t bytes);
+  const SentBytes& sent() const { return sent_; }
 
  private:
   struct Peer {
@@ -50,6 +55,7 @@ class UcxPeers {
   UcxWorker& worker_;
   OnLost on_lost_;
   std::map<int, std::unique_ptr<Peer>> peers_;
+  SentBytes sent_;
   /// Peers whose endpoints UCX did not close in time; it may still call on_error for them.
   std::vector<std::unique_ptr<Peer>> unclosed_;
 };

@@ -153,6 +153,8 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
                                   .squared_norms = {nan, -0.0, 5e-324},
                                   .busy_s = 1.5,
                                   .wall_s = 2.5,
+                                  .host_bytes = 1ull << 50,
+                                  .network_bytes = 1ull << 51,
                                   .sent = {{.to = 1, .bytes = 1ull << 50}},
                                   .collectives = {{.group = "g", .bytes = 1ll << 50}},
                                   .large = {{.bucket = 4, .norm = nan}}});
@@ -167,6 +169,7 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST(copy.sources[1].targets == 1ll << 39);
   BOOST_TEST(copy.bad_microbatch == 2);
   BOOST_TEST(copy.sent.at(0).bytes == 1ull << 50);
+  BOOST_TEST((copy.host_bytes == 1ull << 50 && copy.network_bytes == 1ull << 51));
   BOOST_TEST(copy.collectives.at(0).group == "g");
   BOOST_TEST(copy.collectives.at(0).bytes == 1ll << 50);
   BOOST_TEST(copy.large.at(0).bucket == 4);

@@ -70,6 +70,35 @@ BOOST_AUTO_TEST_CASE(a_group_gives_the_same_bits_on_one_host_and_on_two) {
   BOOST_TEST(same_bits(results_of(alone), expected));
 }
 
+/// What all members have sent.
+transport::SentBytes sent_by(GroupMembers& members) {
+  transport::SentBytes all;
+  for (int rank = 0; rank < 4; ++rank) {
+    const transport::SentBytes sent = members.nodes.node(rank).sent();
+    all.on_this_host += sent.on_this_host;
+    all.to_other_hosts += sent.to_other_hosts;
+  }
+  return all;
+}
+
+BOOST_AUTO_TEST_CASE(what_is_sent_counts_by_where_it_goes) {
+  UcxNodes near(2), far(2, {.environment = transport::prepare_ucx()}, 1);
+  for (UcxNodes* nodes : {&near, &far}) memory_of_message(*nodes);
+  BOOST_TEST(near.node(0).sent().on_this_host > 0u);
+  BOOST_TEST(near.node(0).sent().to_other_hosts == 0u);
+  BOOST_TEST(far.node(0).sent().on_this_host == 0u);
+  BOOST_TEST(far.node(0).sent().to_other_hosts == near.node(0).sent().on_this_host);
+  GroupMembers together(4), apart(4, 2), alone(4, 1);
+  for (GroupMembers* members : {&together, &apart, &alone}) results_of(*members);
+  const std::uint64_t all = sent_by(together).on_this_host;
+  BOOST_TEST(all > 0u);
+  BOOST_TEST(sent_by(together).to_other_hosts == 0u);
+  BOOST_TEST(sent_by(alone).to_other_hosts == all);
+  // Of the three others that each member exchanges with, one is on its host.
+  BOOST_TEST(sent_by(apart).on_this_host + sent_by(apart).to_other_hosts == all);
+  BOOST_TEST(sent_by(apart).to_other_hosts > sent_by(apart).on_this_host);
+}
+
 sockaddr_in loopback(int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
