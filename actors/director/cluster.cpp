@@ -105,9 +105,9 @@ class LocalCluster : public Cluster {
   }
   RunStatus status() const override {
     RunStatus status = board_.read();
-    for (HostStatus& host : status.hosts)
-      for (const RankStatus& rank : status.ranks)
-        if (rank.host == host.host) host.ranks.push_back(rank.rank);
+    if (status.hosts.empty()) return status;
+    const StepReport newest{.replicas = board_.measured()};
+    count_ranks(status.hosts, status.ranks, newest.stages());
     if (hosts_) hosts_->describe(status.hosts);
     return status;
   }

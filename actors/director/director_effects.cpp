@@ -67,6 +67,7 @@ void Director::perform(const ReportHost& effect) {
     if (host == status.hosts.end()) host = status.hosts.insert(host, {.host = effect.host});
     host->state = state;
     host->cause = effect.cause;
+    host->losses += effect.state == HostState::lost ? 1 : 0;
   });
   tell(HostChanged{.host = effect.host, .state = state, .cause = effect.cause});
 }
@@ -275,6 +276,7 @@ StepReport Director::report(const OrderCommit& commit) {
                   .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global,
                   .step_s = now - std::exchange(step_begin_s_, now)};
   step.replicas = measured_;
+  context_.board.set_measured(measured_);
   return step;
 }
 

@@ -1,7 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <utility>
+#include <vector>
 
 #include "actors/messages/messages.h"
 #include "actors/monitors/hub.h"
@@ -21,10 +24,21 @@ class StatusBoard {
     const std::lock_guard lock(mutex_);
     change(status_);
   }
+  using Measured = std::vector<std::shared_ptr<const StepReport::Measured>>;
+  /// What each replica measured in the newest step.
+  void set_measured(Measured measured) {
+    const std::lock_guard lock(mutex_);
+    measured_ = std::move(measured);
+  }
+  Measured measured() const {
+    const std::lock_guard lock(mutex_);
+    return measured_;
+  }
 
  private:
   mutable std::mutex mutex_;
   RunStatus status_;
+  Measured measured_;
 };
 
 /// Shows a heartbeat on the status board and publishes it to the monitors, if its sender has a rank

@@ -79,11 +79,31 @@ void StragglerWatch::consume(const Subscription::Batch& batch) {
     const auto* step = std::get_if<StepCommitted>(&event->body);
     if (!step) {
       scores_.forget();
+      const std::lock_guard lock(mutex_);
+      recent_.clear();
       continue;
     }
-    for (const StragglerFound& found : scores_.on_step(step->report))
+    const auto all = scores_.on_step(step->report);
+    keep(step->report.step, all);
+    for (const StragglerFound& found : all)
       hub_.publish({.configuration = event->configuration, .step = event->step, .body = found});
   }
+}
+
+void StragglerWatch::keep(std::int64_t step, const std::vector<StragglerFound>& found) {
+  const std::lock_guard lock(mutex_);
+  for (const StragglerFound& one : found)
+    recent_[{.replica = one.replica, .stage = one.stage, .shard = one.shard}] = {.step = step,
+                                                                                 .found = one};
+  std::erase_if(
+      recent_, [&](const auto& told) { return told.second.step + StragglerScores::kPause < step; });
+}
+
+std::vector<StragglerFound> StragglerWatch::recent() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<StragglerFound> recent;
+  for (const auto& [place, told] : recent_) recent.push_back(told.found);
+  return recent;
 }
 
 }  // namespace troupe::actors

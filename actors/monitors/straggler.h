@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <vector>
 
 #include "actors/monitors/event.h"
@@ -44,12 +45,21 @@ class StragglerScores {
 class StragglerWatch {
  public:
   explicit StragglerWatch(Hub& hub);
+  /// The newest report of each stage, if it is of the last kPause steps. Callable from any thread.
+  std::vector<StragglerFound> recent() const;
 
  private:
+  struct Told {
+    std::int64_t step = 0;
+    StragglerFound found;
+  };
   void consume(const Subscription::Batch& batch);
+  void keep(std::int64_t step, const std::vector<StragglerFound>& found);
 
   Hub& hub_;
   StragglerScores scores_;
+  mutable std::mutex mutex_;  // guards recent_
+  std::map<RankPlace, Told> recent_;
   SubscriberThread thread_;  // declared last, so that it ends before the members that it uses
 };
 

@@ -53,7 +53,10 @@ struct HostStatus {
   std::uint64_t incarnation = 0;  ///< of its agent; 0: it is the launcher's
   int slots = 0;
   std::optional<ClockAhead> clock;  ///< of the launcher's; none: it is that, or not known
+  int losses = 0;                   ///< how often it was lost
   std::vector<int> ranks;
+  /// What these sent in the newest step to ranks of the host, and to those of others.
+  std::uint64_t host_bytes = 0, network_bytes = 0;
   bool operator==(const HostStatus&) const = default;
 };
 

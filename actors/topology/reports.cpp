@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "schedules/plan/counted.h"
@@ -28,6 +29,27 @@ std::vector<StepReport::Collectives> StepReport::of_groups(
     row.exposed_s = std::max(row.exposed_s, member.exposed_s);
   }
   return rows;
+}
+
+void count_ranks(std::vector<HostStatus>& hosts, const std::vector<RankStatus>& ranks,
+                 const std::vector<StepReport::StageTime>& times) {
+  std::map<std::tuple<int, int, int>, const StepReport::StageTime*> of_place;
+  for (const auto& time : times) of_place[{time.replica, time.stage, time.shard}] = &time;
+  std::map<std::string_view, HostStatus*> by_name;
+  for (HostStatus& host : hosts) {
+    host.ranks.clear();
+    host.host_bytes = host.network_bytes = 0;
+    by_name[host.host] = &host;
+  }
+  for (const RankStatus& rank : ranks) {
+    const auto host = by_name.find(rank.host);
+    if (host == by_name.end()) continue;
+    host->second->ranks.push_back(rank.rank);
+    const auto time = of_place.find({rank.replica, rank.stage, rank.shard});
+    if (time == of_place.end()) continue;
+    host->second->host_bytes += time->second->host_bytes;
+    host->second->network_bytes += time->second->network_bytes;
+  }
 }
 
 std::string losses_text(double loss, const std::vector<SetLoss>& sets) {

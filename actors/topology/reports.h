@@ -172,6 +172,10 @@ struct SaveAnswer {
   std::string text;        ///< why there is none
 };
 
+/// Fills in the ranks of hosts, and what they sent in a step of which these are the times.
+void count_ranks(std::vector<HostStatus>& hosts, const std::vector<RankStatus>& ranks,
+                 const std::vector<StepReport::StageTime>& times);
+
 struct RunStatus {
   std::string state;  ///< starting, running, catching up, saving, stopping, ended
   std::int64_t step = 0;

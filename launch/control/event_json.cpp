@@ -81,7 +81,6 @@ TROUPE_JSON_FIELDS(ParametersSeen::Row, keyed("name", x.tensor),
                    x.part.not_finite, x.part.min, x.part.max, x.part.sum, x.part.squares,
                    keyed("bins", json(x.part.counts)))
 TROUPE_JSON_FIELDS(ParametersSeen, keyed("tensors", x.rows))
-TROUPE_JSON_FIELDS(StragglerFound, x.replica, x.stage, x.shard, x.score, x.busy_s, x.usual_busy_s)
 TROUPE_JSON_FIELDS(LargeGradient, x.bucket, x.norm)
 TROUPE_JSON_FIELDS(FailureDetected, x.cause, x.detect_s)
 TROUPE_JSON_FIELDS(PhaseBegun, x.phase)

@@ -30,7 +30,11 @@ TROUPE_JSON_FIELDS(actors::RankStatus, x.rank, x.replica, x.stage, x.shard, x.pi
                    x.waiting_for, x.resident_bytes, keyed("memory_bytes", x.allocated))
 
 TROUPE_JSON_FIELDS(actors::HostStatus, x.host, x.state, unless_empty(x.cause), x.address,
-                   x.incarnation, x.slots, x.ranks, x.clock)
+                   x.incarnation, x.slots, x.losses, x.ranks, unless_empty(x.host_bytes),
+                   unless_empty(x.network_bytes), x.clock)
+
+TROUPE_JSON_FIELDS(actors::StragglerFound, x.replica, x.stage, x.shard, x.score, x.busy_s,
+                   x.usual_busy_s)
 
 /// An event as monitors outside the process and events.jsonl get it: {time, kind, configuration,
 /// step, and the fields of its kind}. It has `rank` if it concerns a rank. `time` is in Unix

@@ -123,7 +123,10 @@ nlohmann::json ClusterRun::status() {
   if (const auto pace = with_.log.pace()) status.update(nlohmann::json(*pace));
   status["endpoints"] = sinks_->endpoints();
   status["troubles"] = with_.log.troubles();
-  if (with_.hosts) status["strangers"] = with_.hosts->refused() + with_.control.refused();
+  if (with_.hosts) {
+    status["strangers"] = with_.hosts->refused() + with_.control.refused();
+    status["stragglers"] = sinks_->stragglers();
+  }
   const actors::Hub::Counts hub = cluster_->hub().counts();
   status["monitors"] = {{"attached", hub.subscribers},
                         {"published", hub.published},

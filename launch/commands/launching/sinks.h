@@ -37,6 +37,8 @@ class Sinks {
   void finish(const actors::Outcome& outcome);
   /// The URLs of the monitors that are switched on: {prometheus: URL, web: URL}.
   nlohmann::json endpoints() const;
+  /// The stages that were lately found to be slow.
+  std::vector<actors::StragglerFound> stragglers() const { return stragglers_.recent(); }
 
  private:
   EventLog events_;

@@ -8,6 +8,7 @@
 #include "launch/control/event_json.h"
 #include "launch/host/console.h"
 #include "launch/host/quantities.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::launch {
 
@@ -21,8 +22,9 @@ int run(const HostsOptions& options) {
   }
   if (hosts.empty()) print("the run is on its launcher's host alone\n");
   for (const actors::HostStatus& host : received_status(status).hosts)
-    print(fmt::format("{:<16} {:<9} {:<16} ranks {}{}{}\n", host.host, host.state, host.address,
+    print(fmt::format("{:<16} {:<9} {:<16} ranks {}{}{}{}\n", host.host, host.state, host.address,
                       host.ranks.empty() ? "none" : fmt::format("{}", fmt::join(host.ranks, ", ")),
+                      host.losses == 0 ? "" : "; lost " + schedules::counted(host.losses, "time"),
                       host.clock ? "; clock known to " + span_text(host.clock->error_s) : "",
                       host.cause.empty() ? "" : "; " + host.cause));
   if (const auto strangers = status.value("strangers", std::uint64_t{0}); strangers > 0)

@@ -1,20 +1,19 @@
-#include "launch/commands/runs/status_command.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <fstream>
+#include <filesystem>
+#include <set>
 
 #include "launch/commands/options.h"
+#include "launch/commands/runs/diagnosis.h"
 #include "launch/control/control_client.h"
 #include "launch/control/event_json.h"
 #include "launch/host/console.h"
-#include "launch/host/machine.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/toml/manifest.h"
+#include "launch/report/host_table.h"
 #include "launch/run/run_directory.h"
-#include "schedules/plan/counted.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::launch {
@@ -50,6 +49,41 @@ std::string pace_line(const json& status) {
   return parts.empty() ? "" : fmt::format("{}\n", fmt::join(parts, "  "));
 }
 
+std::string line_of(const actors::RankStatus& r) {
+  return fmt::format(
+      "rank {:>3}  replica {:>2}  stage {:>2}  shard {:>2}  pid {:>7} on {}  {:>10}  {}{}\n",
+      r.rank, r.replica, r.stage, r.shard, r.pid, r.host,
+      bytes_text(static_cast<std::int64_t>(r.resident_bytes)), r.state,
+      r.waiting_for.empty() ? "" : ", waits for " + r.waiting_for);
+}
+
+/// "host h1: lost, no ranks, lost 2 times; nothing heard for 3 s".
+std::string line_of(const HostLine& host) {
+  std::string out = fmt::format("host {}: {}", host.host, host.state);
+  if (host.ranks == "none") out += ", no ranks";
+  if (!host.within.empty()) out += fmt::format(", {} a step within it by shm", host.within);
+  if (!host.to_others.empty()) out += fmt::format(", {} to others by tcp", host.to_others);
+  if (!host.losses.empty()) out += ", lost " + host.losses;
+  return out + (host.cause.empty() ? "\n" : "; " + host.cause + "\n");
+}
+
+/// The ranks, of a run on several hosts by their hosts.
+std::string rank_lines(const json& status) {
+  const auto ranks = field_of<std::vector<actors::RankStatus>>(status, "ranks");
+  std::string out;
+  std::set<std::string> told;
+  for (const HostLine& host :
+       host_table(field_of<std::vector<actors::HostStatus>>(status, "hosts"))) {
+    told.insert(host.host);
+    out += line_of(host);
+    for (const auto& rank : ranks)
+      if (rank.host == host.host) out += line_of(rank);
+  }
+  for (const auto& rank : ranks)
+    if (!told.contains(rank.host)) out += line_of(rank);
+  return out;
+}
+
 /// The status as text. As in all commands, a run is named by its directory.
 std::string status_text(const json& status, const std::string& run) {
   std::string out =
@@ -63,13 +97,7 @@ std::string status_text(const json& status, const std::string& run) {
                              bytes_text(of))
                : fmt::format("{}: {} of {} steps done\n", text_of(p, "what"), done, of);
   }
-  for (const auto& r : field_of<std::vector<actors::RankStatus>>(status, "ranks"))
-    out += fmt::format(
-        "rank {:>3}  replica {:>2}  stage {:>2}  shard {:>2}  pid {:>7} on {}  {:>10}  {}{}\n",
-        r.rank, r.replica, r.stage, r.shard, r.pid, r.host,
-        bytes_text(static_cast<std::int64_t>(r.resident_bytes)), r.state,
-        r.waiting_for.empty() ? "" : ", waits for " + r.waiting_for);
-  return out;
+  return out + rank_lines(status);
 }
 
 /// Prints the findings, or `healthy` if there are none. Returns the exit code, 1 if there are
@@ -87,56 +115,7 @@ int tell_ended(const Ending& ending, const StatusOptions& options) {
   return 0;
 }
 
-/// The kernel's letter for a process's state: R, S, D, T (stopped), Z (dead); ' ' if there is no
-/// such process.
-char process_state(int pid) {
-  std::ifstream file(fmt::format("/proc/{}/stat", pid));
-  std::string text;
-  std::getline(file, text);
-  const std::size_t name_end = text.rfind(')');  // the name before it may hold any character
-  return name_end != std::string::npos && name_end + 2 < text.size() ? text[name_end + 2] : ' ';
-}
-
-std::string fault_of_process(const actors::RankStatus& rank) {
-  if (rank.pid == 0) return "has no process yet";
-  if (rank.host != host_name()) return "";
-  switch (process_state(rank.pid)) {
-    case ' ':
-    case 'Z':
-      return fmt::format("its process {} is dead", rank.pid);
-    case 'T':
-    case 't':
-      return fmt::format("its process {0} is stopped; continue it with: kill -CONT {0}", rank.pid);
-    default:
-      return "";
-  }
-}
-
-std::string fault_of_rank(const actors::RankStatus& rank) {
-  const std::string process = fault_of_process(rank);
-  return process.empty() && rank.state == "lost" ? "is lost and not replaced yet" : process;
-}
-
 }  // namespace
-
-std::vector<std::string> diagnose(const json& status) {
-  std::vector<std::string> findings;
-  for (const auto& rank : field_of<std::vector<actors::RankStatus>>(status, "ranks"))
-    if (const std::string fault = fault_of_rank(rank); !fault.empty())
-      findings.push_back(fmt::format("rank {} (replica {}, stage {}): {}", rank.rank, rank.replica,
-                                     rank.stage, fault));
-  if (text_of(status, "state") == "regrouping")
-    findings.push_back(
-        "the cluster regroups after a failure or an order; events.jsonl names the cause");
-  for (const json& trouble : status.value("troubles", json::array()))
-    findings.push_back(trouble.get<std::string>());
-  const json monitors = status.value("monitors", json::object());
-  if (const auto dropped = monitors.value("dropped", std::uint64_t{0}); dropped > 0)
-    findings.push_back(
-        fmt::format("monitors have been too slow for {}; the run itself is not affected",
-                    schedules::counted(static_cast<std::int64_t>(dropped), "event")));
-  return findings;
-}
 
 int run(const StatusOptions& options) {
   const auto asked = ask_run(options.run, "status");

@@ -1,6 +1,9 @@
 #include "actors/monitors/straggler.h"
 
+#include <sched.h>
+
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <random>
 
 #include "tests/support/seed.h"
@@ -78,6 +81,28 @@ BOOST_AUTO_TEST_CASE(a_single_stage_is_measured_by_its_own_past) {
   const auto found =
       found_in(1, 1, [](std::int64_t step, int, int) { return step > 200 ? 0.5 : 0.1; });
   BOOST_TEST(found.size() == 1u);
+}
+
+BOOST_AUTO_TEST_CASE(a_watch_knows_what_it_lately_told) {
+  Hub hub;
+  const StragglerWatch watch(hub);
+  const auto told = hub.subscribe({.kinds = mask_of<StragglerFound>()});
+  const auto publish = [&](std::int64_t step, double busy_s) {
+    const StepReport::Measured all{
+        .stages = {{.stage = 0, .busy_s = 0.1}, {.stage = 1, .busy_s = busy_s}}};
+    hub.publish({.step = step,
+                 .body = StepCommitted{
+                     {.step = step, .replicas = {std::make_shared<StepReport::Measured>(all)}}}});
+  };
+  std::int64_t step = 0;
+  while (step < 100) publish(++step, 0.1);
+  BOOST_TEST(watch.recent().empty());
+  while (step < 130) publish(++step, 0.3);
+  while (told->take(1).events.empty()) told->wait(std::chrono::seconds(1));
+  while (watch.recent().empty()) sched_yield();
+  BOOST_TEST(watch.recent().at(0).stage == 1);
+  while (step < 300) publish(++step, 0.1);
+  while (!watch.recent().empty()) sched_yield();  // the test's timeout bounds it
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,3 +1,5 @@
+#include "launch/commands/runs/diagnosis.h"
+
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,7 +8,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include "launch/commands/doctor.h"
-#include "launch/commands/runs/status_command.h"
 
 namespace troupe::test {
 
@@ -66,6 +67,64 @@ BOOST_AUTO_TEST_CASE(dead_stopped_and_lost_workers_are_named) {
   json lost = rank_of(getpid(), this_host());
   lost["state"] = "lost";
   BOOST_TEST(diagnose({{"ranks", json::array({lost})}}).size() == 1u);
+}
+
+namespace {
+
+/// Four ranks of one stage, two each on h1 and h2.
+json on_two_hosts() {
+  json status{{"ranks", json::array()},
+              {"hosts",
+               {{{"host", "h1"}, {"state", "joined"}, {"ranks", {0, 1}}},
+                {{"host", "h2"}, {"state", "joined"}, {"ranks", {2, 3}}}}}};
+  for (int rank = 0; rank < 4; ++rank) {
+    status["ranks"].push_back(rank_of(100, rank < 2 ? "h1" : "h2"));
+    status["ranks"].back()["rank"] = status["ranks"].back()["replica"] = rank;
+  }
+  return status;
+}
+
+json slow(int replica, double busy_s) {
+  return {{"replica", replica}, {"stage", 1},       {"shard", 0},
+          {"score", 2.5},       {"busy_s", busy_s}, {"usual_busy_s", 0.01}};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(what_is_wrong_with_a_host_is_one_finding) {
+  json status = on_two_hosts();
+  BOOST_TEST(diagnose(status).empty());
+  status["stragglers"] = {slow(3, 0.02), slow(2, 0.04)};
+  auto findings = diagnose(status);
+  BOOST_REQUIRE(findings.size() == 1u);
+  BOOST_TEST(
+      findings[0] ==
+      "host h2 is slow: 2 of its 2 ranks (2-3) compute 3.0 times as long as expected, 60.0 ms "
+      "a step instead of 20.0 ms; see what else runs there");
+  status["stragglers"] = {slow(0, 0.03)};
+  findings = diagnose(status);
+  BOOST_REQUIRE(findings.size() == 1u);
+  BOOST_TEST(findings[0].starts_with("host h1 is slow: 1 of its 2 ranks (0) computes 3.0 times"));
+}
+
+BOOST_AUTO_TEST_CASE(a_lost_host_stands_for_its_ranks) {
+  json status = on_two_hosts();
+  json& host = status["hosts"][1];
+  host["state"] = "lost";
+  host["cause"] = "nothing heard for 3 s";
+  for (json& rank : status["ranks"])
+    if (rank["host"] == "h2") rank["state"] = "lost";
+  auto findings = diagnose(status);
+  BOOST_REQUIRE(findings.size() == 1u);
+  BOOST_TEST(findings[0] ==
+             "host h2 is lost: nothing heard for 3 s; with it ranks 2-3; it is used again once an "
+             "agent joins from it");
+  // Its ranks are elsewhere by now.
+  host["ranks"] = json::array();
+  for (json& rank : status["ranks"]) rank["host"] = "h1", rank["state"] = "running";
+  findings = diagnose(status);
+  BOOST_REQUIRE(findings.size() == 1u);
+  BOOST_TEST(findings[0].find("with it") == std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(slow_monitors_are_told) {
