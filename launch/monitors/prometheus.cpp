@@ -8,11 +8,13 @@
 #include <prometheus/registry.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "actors/monitors/subscriber_thread.h"
 #include "launch/control/event_json.h"
@@ -72,6 +74,51 @@ class PassingSeries {
   std::set<T*> shown_;
 };
 
+/// Where the ranks of a run on several hosts are. A run on one host has no names of hosts, so that
+/// its series are the same wherever it runs.
+class HostsOfRanks {
+ public:
+  void add(const std::string& host) { names_.insert(host); }
+  /// The ranks of a new configuration. Whether one of them is on another host than before.
+  bool move(const std::vector<RankStatus>& ranks) {
+    std::map<int, std::string> by_rank;
+    by_place_.clear();
+    for (const RankStatus& rank : ranks) {
+      if (names_.size() < 2) break;
+      by_rank[rank.rank] = rank.host;
+      by_place_[{rank.replica, rank.stage, rank.shard}] = rank.host;
+    }
+    return std::exchange(by_rank_, by_rank) != by_rank;
+  }
+  /// Empty in a run on one host.
+  std::string of_rank(int rank) const {
+    const auto found = by_rank_.find(rank);
+    return found == by_rank_.end() ? "" : found->second;
+  }
+  std::string of_place(const StepReport::StageTime& s) const {
+    const auto found = by_place_.find({s.replica, s.stage, s.shard});
+    return found == by_place_.end() ? "" : found->second;
+  }
+  /// By host; none in a run on one.
+  std::map<std::string, int> num_ranks() const {
+    std::map<std::string, int> ranks;
+    for (const std::string& host : names_)
+      if (names_.size() > 1) ranks[host] = 0;
+    for (const auto& [rank, host] : by_rank_) ++ranks[host];
+    return ranks;
+  }
+
+ private:
+  std::set<std::string> names_;
+  std::map<int, std::string> by_rank_;
+  std::map<std::tuple<int, int, int>, std::string> by_place_;  // replica, stage, shard
+};
+
+Labels on_host(const std::string& host, Labels labels) {
+  if (!host.empty()) labels["host"] = host;
+  return labels;
+}
+
 }  // namespace
 
 /// The metrics and how each event changes them. Only one thread calls it; the registry's metrics
@@ -101,9 +148,16 @@ class PrometheusEndpoint::Metrics {
     }
     if (const auto utilization = peak_.utilization(r, num_ranks_)) mfu_.Add({}).Set(*utilization);
     for (const auto& s : r.stages()) {
-      const Labels place{{"replica", std::to_string(s.replica)},
-                         {"stage", std::to_string(s.stage)},
-                         {"shard", std::to_string(s.shard)}};
+      const std::string host = hosts_.of_place(s);
+      const Labels place = on_host(host, {{"replica", std::to_string(s.replica)},
+                                          {"stage", std::to_string(s.stage)},
+                                          {"shard", std::to_string(s.shard)}});
+      if (!host.empty()) {
+        host_bytes_.Add({{"host", host}, {"link", "shm"}})
+            .Increment(static_cast<double>(s.host_bytes));
+        host_bytes_.Add({{"host", host}, {"link", "tcp"}})
+            .Increment(static_cast<double>(s.network_bytes));
+      }
       busy_.of(place, {{"phase", "compute"}}).Increment(s.busy_s);
       idle_.of(place, {{"cause", "message"}}).Increment(std::max(0.0, s.idle_s - s.collective_s));
       idle_.of(place, {{"cause", "collective"}}).Increment(s.collective_s);
@@ -130,13 +184,13 @@ class PrometheusEndpoint::Metrics {
     if (event.configuration < members_of_)
       return;  // a late heartbeat from a rank of an earlier configuration
     const std::string rank = std::to_string(event.rank);
-    resident_.of({{"rank", rank}}).Set(static_cast<double>(activity.resident_bytes));
+    const Labels labels = on_host(hosts_.of_rank(event.rank), {{"rank", rank}});
+    resident_.of(labels).Set(static_cast<double>(activity.resident_bytes));
     const nlohmann::json allocated = activity.allocated;
     for (const auto& [purpose, bytes] : allocated.items())
       if (purpose != "total")
-        allocated_.of({{"rank", rank}, {"purpose", purpose}}).Set(bytes.get<double>());
-    mailboxes_.of({{"actor", "stage"}, {"rank", rank}})
-        .Set(static_cast<double>(activity.mailbox_depth));
+        allocated_.of(labels, {{"purpose", purpose}}).Set(bytes.get<double>());
+    mailboxes_.of(labels, {{"actor", "stage"}}).Set(static_cast<double>(activity.mailbox_depth));
     for (const auto& link : activity.links)
       queued_.of({{"src", rank}, {"dst", std::to_string(link.to)}}).Set(link.queued);
   }
@@ -148,9 +202,18 @@ class PrometheusEndpoint::Metrics {
     num_ranks_ = static_cast<double>(membership.ranks.size());
     members_of_ = event.configuration;
     const Pipeline& members = membership.pipeline;
-    if (shape_ != std::tie(members.pp, members.dp, members.tp, membership.schedule)) clear();
+    const bool have_moved = hosts_.move(membership.ranks);
+    if (have_moved || shape_ != std::tie(members.pp, members.dp, members.tp, membership.schedule))
+      clear();
     shape_ = {members.pp, members.dp, members.tp, membership.schedule};
+    show_hosts();
     ranks_.Set(num_ranks_);
+    count_kind(event);
+  }
+  void count(const RunEvent& event, const HostChanged& host) {
+    hosts_.add(host.host);
+    show_hosts();
+    if (host.state == "lost") host_losses_.Add({{"host", host.host}}).Increment();
     count_kind(event);
   }
   void count(const RunEvent& event, const Recovered& recovered) {
@@ -165,6 +228,13 @@ class PrometheusEndpoint::Metrics {
     recent_events_.Add({{"kind", std::string(kind_name(event))}}).Increment();
   }
 
+  void show_hosts() {
+    for (const auto& [host, ranks] : hosts_.num_ranks()) {
+      host_ranks_.Add({{"host", host}}).Set(ranks);
+      host_losses_.Add({{"host", host}});
+    }
+  }
+
   /// Removes the series of the old ranks, stages and links.
   void clear() {
     for (auto* counters : {&busy_, &idle_, &bytes_, &waits_}) counters->clear();
@@ -177,6 +247,7 @@ class PrometheusEndpoint::Metrics {
   const PeakRate peak_;
   std::uint32_t members_of_ = 0;  ///< configuration of the newest membership
   std::tuple<int, int, int, std::string> shape_;
+  HostsOfRanks hosts_;
   double num_ranks_ = 0;
   Gauge& loss_ = gauges(registry_, "troupe_train_loss", "Loss of the newest step.").Add({});
   Gauge& eval_loss_ =
@@ -226,6 +297,12 @@ class PrometheusEndpoint::Metrics {
              "Loss of a mixture's source in the newest step that had it.");
   Family<Counter>& source_tokens_ = counters(registry_, "troupe_train_source_tokens_total",
                                              "Tokens of a mixture's source that were trained on.");
+  Family<Gauge>& host_ranks_ = gauges(registry_, "troupe_host_ranks", "Ranks on a host.");
+  Family<Counter>& host_losses_ =
+      counters(registry_, "troupe_host_losses_total", "How often a host was lost.");
+  Family<Counter>& host_bytes_ = counters(
+      registry_, "troupe_host_sent_bytes_total",
+      "Bytes that the ranks of a host sent each other (shm) and ranks of other hosts (tcp).");
   PassingSeries<Gauge> mailboxes_{mailbox_};
   PassingSeries<Gauge> queued_{gauges(registry_, "troupe_link_queue_depth",
                                       "Tensors of rank src that wait for a credit of rank dst.")};

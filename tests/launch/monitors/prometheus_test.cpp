@@ -130,6 +130,57 @@ BOOST_AUTO_TEST_CASE(prometheus_tells_nothing_of_ranks_that_are_gone) {
   BOOST_TEST(text.find("troupe_run_ranks 1\n") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(series_of_ranks_on_several_hosts_name_their_host) {
+  Hub hub;
+  const PrometheusEndpoint endpoint(hub, launch::parse_http_address("127.0.0.1:0"), {});
+  const auto members = [](const std::string& second) {
+    return RunEvent{.step = 1,
+                    .body = MembershipChanged{.pipeline = {.pp = 2},
+                                              .ranks = {{.rank = 0, .host = "h0"},
+                                                        {.rank = 1, .stage = 1, .host = second}}}};
+  };
+  const auto publish_step = [&](double loss) {
+    RunEvent event = step_event(1, loss);
+    auto& report = std::get<StepCommitted>(event.body).report;
+    StepReport::Measured measured = *report.replicas.at(0);
+    measured.stages.at(0).host_bytes = 5;
+    measured.stages.at(0).network_bytes = 7;
+    report.replicas = {std::make_shared<StepReport::Measured>(measured)};
+    hub.publish({.rank = 1, .body = RankActivity{.resident_bytes = 7, .mailbox_depth = 3}});
+    hub.publish(event);
+  };
+  for (const char* host : {"h0", "h1"})
+    hub.publish({.body = HostChanged{.host = host, .state = "joined"}});
+  hub.publish(members("h1"));
+  publish_step(3.5);
+  const auto has = [](const std::string& text, const std::string& line) {
+    BOOST_TEST(text.find(line + "\n") != std::string::npos, line << " is not in\n" << text);
+  };
+  std::string text = get_until(endpoint.url(), "troupe_train_loss 3.5");
+  for (const char* line :
+       {"troupe_process_resident_memory_bytes{host=\"h1\",rank=\"1\"} 7",
+        "troupe_actor_mailbox_depth{actor=\"stage\",host=\"h1\",rank=\"1\"} 3",
+        "troupe_pipeline_stage_busy_seconds_total{host=\"h1\",phase=\"compute\",replica=\"0\","
+        "shard=\"0\",stage=\"1\"} 2",
+        "troupe_host_ranks{host=\"h0\"} 1", "troupe_host_ranks{host=\"h1\"} 1",
+        "troupe_host_losses_total{host=\"h0\"} 0",
+        "troupe_host_sent_bytes_total{host=\"h1\",link=\"shm\"} 5",
+        "troupe_host_sent_bytes_total{host=\"h1\",link=\"tcp\"} 7"})
+    has(text, line);
+  // A spare host takes the rank of one that is lost.
+  hub.publish({.body = HostChanged{.host = "h2", .state = "spare"}});
+  hub.publish({.body = HostChanged{.host = "h1", .state = "lost", .cause = "silence"}});
+  hub.publish(members("h2"));
+  publish_step(2.5);
+  text = get_until(endpoint.url(), "troupe_train_loss 2.5");
+  for (const char* line :
+       {"troupe_process_resident_memory_bytes{host=\"h2\",rank=\"1\"} 7",
+        "troupe_host_ranks{host=\"h1\"} 0", "troupe_host_ranks{host=\"h2\"} 1",
+        "troupe_host_losses_total{host=\"h1\"} 1", "troupe_host_losses_total{host=\"h2\"} 0"})
+    has(text, line);
+  BOOST_TEST(text.find("{host=\"h1\",rank=") == std::string::npos, text);
+}
+
 BOOST_AUTO_TEST_CASE(names_of_hosts_are_checked_with_an_example) {
   for (const char* good : {"node7", "a.example.org", "10.0.0.7", "::1", "[::1]"})
     BOOST_TEST(launch::check_host_name(good) == "", good);
