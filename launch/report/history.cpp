@@ -64,6 +64,11 @@ std::string text_for_people(const std::string& kind, const json& event) {
                        std::filesystem::path(text_of(event, "path")).filename().string(),
                        span_text(seconds_of(event, "duration_s")));
   if (kind == "membership") return shape_of(event).text();
+  if (kind == "host") {
+    const std::string cause = text_of(event, "cause");
+    return fmt::format("{}: {}{}", text_of(event, "host"), text_of(event, "state"),
+                       cause.empty() ? "" : ": " + cause);
+  }
   if (kind == "phase") return text_of(event, "phase");
   if (kind == "director")
     return fmt::format("{} messages wait for the director", integer_of(event, "mailbox_depth"));
@@ -72,10 +77,17 @@ std::string text_for_people(const std::string& kind, const json& event) {
 
 }  // namespace
 
+/// A launch hears of its hosts before its first configuration.
+bool Historian::is_of_next_launch(const json& event) const {
+  return text_of(event, "kind") == "host" && integer_of(event, "configuration") < configuration_;
+}
+
 void Historian::add(const json& event) {
+  if (is_of_next_launch(event)) return add_host(event);
   const std::string kind = text_of(event, "kind");
   const double time = seconds_of(event, "time");
   if (kind == "membership") add_membership(event, time);
+  if (kind == "host") add_host(event);
   if (history_.launches.empty()) begin_launch(time);
   LaunchSpan& launch = history_.launches.back();
   launch.end = std::max(launch.end, time);
@@ -90,8 +102,21 @@ void Historian::add(const json& event) {
                                     .time = time,
                                     .duration_s = seconds_of(event, "duration_s")});
   constexpr std::array kTold{"failure",        "went_back",  "recovered", "rescaled", "straggler",
-                             "large_gradient", "not_finite", "note",      "ended"};
+                             "large_gradient", "not_finite", "host",      "note",     "ended"};
   if (std::ranges::find(kTold, kind) != kTold.end()) history_.timeline.push_back(entry_of(event));
+}
+
+void Historian::add_host(const json& event) {
+  std::vector<actors::HostStatus>& hosts = history_.hosts;
+  // Those of the launch before are told anew, or are not among the hosts of the next one.
+  if (is_of_next_launch(event) && !std::exchange(is_next_, true))
+    for (actors::HostStatus& host : hosts) host.state.clear();
+  const std::string name = text_of(event, "host");
+  auto host = std::ranges::find(hosts, name, &actors::HostStatus::host);
+  if (host == hosts.end()) host = hosts.insert(host, {.host = name});
+  host->state = text_of(event, "state");
+  host->cause = text_of(event, "cause");
+  host->losses += host->state == "lost" ? 1 : 0;
 }
 
 void Historian::begin_launch(double time) {
@@ -122,6 +147,9 @@ void Historian::add_membership(const json& event, double time) {
     begin_launch(time);
   }
   configuration_ = configuration;
+  is_next_ = false;
+  history_.ranks = field_of<std::vector<actors::RankStatus>>(event, "ranks");
+  std::erase_if(history_.hosts, [](const actors::HostStatus& host) { return host.state.empty(); });
   shape.after_step = std::max(shape.after_step, reached_);
   // Steps after this one were dropped, because the run was resumed.
   std::erase_if(history_.shapes,

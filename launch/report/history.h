@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "actors/topology/member_status.h"
+
 namespace troupe::launch {
 
 /// A part of a recovery or of an ordered change, and how long it took.
@@ -58,6 +60,9 @@ struct History {
   std::vector<ShapeSpan> shapes;
   std::vector<TimelineEntry> timeline;  ///< in order of time
   std::vector<SavedCheckpoint> checkpoints;
+  /// The hosts of a run on several, with their newest states and how often they were lost.
+  std::vector<actors::HostStatus> hosts;
+  std::vector<actors::RankStatus> ranks;   ///< of the newest configuration
   std::optional<double> recovering_since;  ///< Unix seconds; none: no recovery is under way
   double broken_off_s = 0;                 ///< recoveries that the end of a launch broke off
 };
@@ -68,8 +73,14 @@ class Historian {
  public:
   void add(const nlohmann::json& event);
   const History& history() const { return history_; }
+  /// Takes hosts over of which no event has told.
+  void know(const std::vector<actors::HostStatus>& hosts) {
+    if (history_.hosts.empty()) history_.hosts = hosts;
+  }
 
  private:
+  bool is_of_next_launch(const nlohmann::json& event) const;
+  void add_host(const nlohmann::json& event);
   void add_membership(const nlohmann::json& event, double time);
   void begin_launch(double time);
   void break_off_recovery();
@@ -77,6 +88,7 @@ class Historian {
   History history_;
   std::int64_t configuration_ = 0;
   std::int64_t reached_ = 0;  // by the newest launch, when it went back to an older state
+  bool is_next_ = false;      // hosts of a next launch have joined, which has not begun yet
 };
 History history_of(const std::vector<nlohmann::json>& events);
 

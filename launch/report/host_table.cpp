@@ -2,8 +2,10 @@
 
 #include <cstdint>
 
+#include "launch/charts/markup.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/inputs/placement.h"
+#include "launch/report/run_page.h"
 #include "schedules/plan/counted.h"
 
 namespace troupe::launch {
@@ -31,6 +33,25 @@ std::vector<HostLine> host_table(const std::vector<actors::HostStatus>& hosts) {
                      .losses = host.losses == 0 ? "" : schedules::counted(host.losses, "time"),
                      .cause = host.cause});
   return lines;
+}
+
+std::string hosts_markup(const std::vector<actors::HostStatus>& hosts) {
+  Table table{
+      .caption = "Hosts", .head = {kHostColumns.begin(), kHostColumns.end()}, .numbers = {3, 4}};
+  for (const HostLine& line : host_table(hosts)) {
+    table.rows.emplace_back();
+    for (const std::string& cell : line.cells()) table.rows.back().push_back(escaped(cell));
+  }
+  return draw_table(table);
+}
+
+std::string hosts_section(const RunReport& run) {
+  const std::string table = hosts_markup(hosts_of(run));
+  if (table.empty()) return "";
+  return section("Hosts",
+                 paragraph("What ranks sent to each other is a mean over the steps of the newest "
+                           "shape: in shared memory within a host, by TCP between hosts.") +
+                     table);
 }
 
 }  // namespace troupe::launch

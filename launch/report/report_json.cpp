@@ -37,6 +37,16 @@ json curves_json(const Metrics& metrics) {
           {"mfu_percent", points_json(mfu_curve(metrics).raw)}};
 }
 
+json host_json(const actors::HostStatus& host) {
+  return {{"host", host.host},
+          {"state", host.state},
+          {"cause", host.cause},
+          {"losses", host.losses},
+          {"ranks", host.ranks},
+          {"host_bytes", host.host_bytes},
+          {"network_bytes", host.network_bytes}};
+}
+
 /// The value if it is told.
 template <typename T>
 std::optional<T> told_if(bool is_told, const T& value) {
@@ -95,6 +105,7 @@ json to_json(const RunReport& run) {
            {"checkpoints", array_of(run.checkpoints, checkpoint_json)},
            {"repeat", run.repeated_by()},
            {"changed", run.manifest->changed}};
+  if (const auto hosts = hosts_of(run); hosts.size() > 1) out["hosts"] = array_of(hosts, host_json);
   if (run.ending) out["ending"] = to_json(*run.ending);
   if (run.step) out["measured_step"] = *run.step;
   return out;

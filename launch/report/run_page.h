@@ -24,6 +24,7 @@ std::string events_section(const RunReport& run);
 std::string checkpoints_section(const RunReport& run);
 std::string settings_section(const RunReport& run);
 std::string machine_section(const RunReport& run);
+std::string hosts_section(const RunReport& run);
 std::string repeat_section(const RunReport& run);
 /// How a run ended, or how far it is.
 std::string state_text(const RunReport& run);
@@ -34,6 +35,8 @@ std::string state_mark(const RunReport& run);
 
 // What the page of a live run shows as well.
 
+/// A table of the hosts of a run on several; empty for a run on one.
+std::string hosts_markup(const std::vector<actors::HostStatus>& hosts);
 /// A bar of the parts of the time.
 std::string time_bar(const TimeAccount& time);
 /// Bars of the phases of recoveries and changes, and a table of what happened.

@@ -91,6 +91,18 @@ RunReport read_report(const fs::path& run, double now) {
   return report;
 }
 
+std::vector<actors::HostStatus> hosts_of(const RunReport& run) {
+  std::vector<actors::HostStatus> hosts = run.history.hosts;
+  std::vector<RankTimes> means = run.metrics.ranks;
+  const auto steps = static_cast<std::uint64_t>(std::max<std::int64_t>(1, run.metrics.num_summed));
+  for (RankTimes& rank : means) {
+    rank.host_bytes /= steps;
+    rank.network_bytes /= steps;
+  }
+  actors::count_ranks(hosts, run.history.ranks, means);
+  return hosts;
+}
+
 std::vector<ChangedKey> changed_keys(const Manifest& manifest) {
   std::vector<ChangedKey> changed;
   for (const Key& key : manifest_keys()) {

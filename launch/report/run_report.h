@@ -44,6 +44,10 @@ struct RunReport {
   std::string repeated_by() const;
 };
 
+/// The hosts of a run on several, with the ranks of each, and what these sent in a step on average
+/// over the newest shape.
+std::vector<actors::HostStatus> hosts_of(const RunReport& run);
+
 /// What a run's page shows, as data; launch/report/README.md lists the fields.
 nlohmann::json to_json(const RunReport& run);
 /// {runs: [as above], differences: [{key, values}]}.

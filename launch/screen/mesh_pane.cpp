@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "launch/report/host_table.h"
 #include "launch/screen/panes.h"
 
 namespace troupe::launch {
@@ -15,6 +16,7 @@ constexpr int kMostRows = 6;     // of a rank
 constexpr int kArrow = 3;        // columns between stages
 constexpr int kWordyArrow = 13;  // with what they send each other
 constexpr int kWordyBox = 18;    // least columns of a rank beside such an arrow
+constexpr int kHostsShare = 3;   // of the rows hosts take one at most
 
 struct RankSign {
   char32_t mark;
@@ -26,6 +28,12 @@ constexpr std::array kRankSigns{RankSign{U'\u25cb', Look::soft},     // an empty
                                 RankSign{U'\u25cf', Look::live},     // a full circle
                                 RankSign{U'\u25cc', Look::waiting},  // a circle of dots
                                 RankSign{U'\u00d7', Look::bad}};     // a cross
+
+/// What names of ranks tell.
+struct Names {
+  bool shards = false;
+  bool hosts = false;
+};
 
 const RankSign& sign_of(const RankNow& rank) {
   return kRankSigns[static_cast<std::size_t>(mood_of(rank))];
@@ -43,11 +51,13 @@ std::string doing_within(const RankNow& rank, int columns) {
   return cut("waits", columns);
 }
 
-/// The rank's name, with its place in the mesh if that fits.
-std::string name_within(const RankNow& rank, bool has_shards, int columns) {
+/// The rank's name, with its place in the mesh and its host, if they are told, as far as they fit.
+std::string name_within(const RankNow& rank, const Names& names, int columns) {
   const std::string name = fmt::format("rank {}", rank.rank);
-  const std::string both = name + ": " + place_text(rank, has_shards);
-  return columns_of(both) <= columns ? both : name;
+  const std::string host = names.hosts ? " on " + rank.host : "";
+  for (const std::string& all : {name + ": " + place_text(rank, names.shards) + host, name + host})
+    if (columns_of(all) <= columns) return all;
+  return name;
 }
 
 /// A bar of the busy share with its number, as far as it fits.
@@ -70,12 +80,11 @@ void draw_frame(Canvas& box, Style style) {
 }
 
 /// A rank with a frame: name, busy share, what it does, memory.
-void draw_framed(Canvas box, const RankNow& rank, bool has_shards) {
+void draw_framed(Canvas box, const RankNow& rank, const Names& names) {
   const RankSign& sign = sign_of(rank);
   draw_frame(box, {.look = sign.look});
   box.put(2, 0, {.glyph = sign.mark, .style = {.look = sign.look, .bold = true}});
-  const int x =
-      box.text(3, 0, " " + name_within(rank, has_shards, box.width() - 7), {.bold = true});
+  const int x = box.text(3, 0, " " + name_within(rank, names, box.width() - 7), {.bold = true});
   box.text(x, 0, " ");
   const int inner = box.width() - 4;
   draw_busy(box, 2, 1, rank, 2 + inner);
@@ -90,11 +99,11 @@ void draw_framed(Canvas box, const RankNow& rank, bool has_shards) {
 }
 
 /// A rank in few lines: what fits of the same.
-void draw_plain(Canvas box, const RankNow& rank, bool has_shards) {
+void draw_plain(Canvas box, const RankNow& rank, const Names& names) {
   const RankSign& sign = sign_of(rank);
   const std::string number = std::to_string(rank.rank);
   const int room = box.width() - kBusyText - 3;
-  const std::string name = " " + name_within(rank, has_shards, room);
+  const std::string name = " " + name_within(rank, names, room);
   const bool roomy = box.height() > 1 && columns_of(name) - 1 <= room;
   box.put(0, 0, {.glyph = sign.mark, .style = {.look = sign.look, .bold = true}});
   int x = box.text(1, 0, roomy ? name : number, {.bold = true}) + 1;
@@ -155,11 +164,11 @@ void draw_arrow(Canvas arrow, const RunNow& run, const StageRanks& left, const S
   if (wait >= kNoticedWait) line(3, fmt::format("{:.0f} % waited", 100 * wait), Look::waiting);
 }
 
-void draw_rank(const Canvas& box, const RankNow& rank, bool has_shards) {
+void draw_rank(const Canvas& box, const RankNow& rank, const Names& names) {
   if (box.height() >= kFramedRows && box.width() >= kFramedColumns)
-    draw_framed(box, rank, has_shards);
+    draw_framed(box, rank, names);
   else
-    draw_plain(box, rank, has_shards);
+    draw_plain(box, rank, names);
 }
 
 /// A replica's stages from line `top` on, which may be above the canvas. Returns the line below
@@ -181,12 +190,52 @@ int draw_replica(const Canvas& canvas, const RunNow& run, const std::map<int, St
     if (before) draw_arrow(place(x - boxes.arrow, top, boxes.arrow), run, *before, ranks);
     for (std::size_t shard = 0; shard < ranks.size(); ++shard) {
       const int y = top + static_cast<int>(shard) * boxes.height;
-      draw_rank(place(x, y, boxes.width), *ranks[shard], ranks.size() > 1);
+      draw_rank(place(x, y, boxes.width), *ranks[shard],
+                {.shards = ranks.size() > 1, .hosts = run.history.hosts.size() > 1});
       below = std::max(below, y + boxes.height);
     }
     before = &ranks;
   }
   return below;
+}
+
+/// Lost hosts first, because there may be no room for all.
+int order_of(const HostLine& host) {
+  return host.state == "lost" ? 0 : host.state == "draining" ? 1 : host.state == "joined" ? 2 : 3;
+}
+
+Look look_of(const HostLine& host) {
+  constexpr std::array kLooks{Look::bad, Look::waiting, Look::plain, Look::soft};
+  return kLooks[static_cast<std::size_t>(order_of(host))];
+}
+
+/// "h1 joined  ranks 2-3  shm 1.5 MiB  tcp 412.0 KiB  lost 1 time".
+std::string words_of(const HostLine& host) {
+  std::string text = fmt::format("{} {}  ranks {}", host.host, host.state, host.ranks);
+  if (!host.within.empty()) text += "  shm " + host.within;
+  if (!host.to_others.empty()) text += "  tcp " + host.to_others;
+  if (!host.losses.empty()) text += "  lost " + host.losses;
+  return host.cause.empty() ? text : text + ": " + host.cause;
+}
+
+/// The hosts of a run on several at the bottom of the pane, in a third of it at most. Returns what
+/// is left above.
+Canvas draw_hosts(const Canvas& canvas, const RunNow& run) {
+  std::vector<HostLine> hosts = host_table(run.hosts());
+  std::ranges::stable_sort(hosts, {}, order_of);
+  const int room = canvas.height() / kHostsShare;
+  const int lines = std::min(static_cast<int>(hosts.size()), room);
+  const int top = canvas.height() - lines;
+  Canvas below = canvas.part({0, top, canvas.width(), lines});
+  for (int y = 0; y < lines; ++y) {
+    const HostLine& host = hosts[static_cast<std::size_t>(y)];
+    const auto hidden = std::ssize(hosts) - lines;
+    const std::string text = y + 1 == lines && hidden > 0
+                                 ? fmt::format("and {} more hosts", hidden + 1)
+                                 : words_of(host);
+    below.text(0, y, cut(text, below.width()), {.look = look_of(host)});
+  }
+  return canvas.part({0, 0, canvas.width(), top});
 }
 
 }  // namespace
@@ -198,6 +247,7 @@ int draw_mesh(const Canvas& canvas, const RunNow& run, const PaneView& view) {
     inner.text(0, 0, cut("No worker has joined yet.", inner.width()), {.look = Look::soft});
     return 0;
   }
+  inner = draw_hosts(inner, run);
   const Mesh mesh = mesh_of(run.ranks);
   const Boxes boxes = boxes_of(inner, mesh);
   const int most = std::max(0, boxes.rows - inner.height() / boxes.height);

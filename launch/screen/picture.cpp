@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "launch/report/host_table.h"
 #include "launch/screen/panes.h"
 
 namespace troupe::launch {
@@ -28,7 +29,8 @@ void lay_wide(Layout& layout, const Area& body, const Wishes& wishes) {
   const int left = (body.width - kGap) / 2, right = body.width - kGap - left;
   const int most = body.height * 3 / 5;
   const int step = std::clamp(1 + wishes.all_step_rows, std::min(8, most), most);
-  const int mesh = std::clamp(1 + kBoxRows * std::max(1, wishes.mesh_rows), 6, most);
+  const int mesh =
+      std::clamp(1 + kBoxRows * std::max(1, wishes.mesh_rows) + wishes.host_rows, 6, most);
   area_of(layout, PaneId::loss) = {body.x, body.y, left, body.height - step};
   area_of(layout, PaneId::step) = {body.x, body.y + body.height - step, left, step};
   area_of(layout, PaneId::mesh) = {body.x + left + kGap, body.y, right, mesh};
@@ -56,7 +58,8 @@ Wishes wishes_of(const RunNow& run) {
   const int predicted = run.picture ? static_cast<int>(run.picture->predicted.size()) : 0;
   return {.step_rows = ranks,
           .all_step_rows = ranks + kWords + predicted,
-          .mesh_rows = static_cast<int>(rows.size())};
+          .mesh_rows = static_cast<int>(rows.size()),
+          .host_rows = static_cast<int>(host_table(run.hosts()).size())};
 }
 
 /// By PaneId.

@@ -13,6 +13,7 @@ struct Wishes {
   int step_rows = 0;      ///< of the step: those of its ranks
   int all_step_rows = 0;  ///< with what is told below them
   int mesh_rows = 0;      ///< of the mesh: replicas times shards
+  int host_rows = 0;      ///< below it: hosts of a run on several
 };
 
 /// Where the parts of a screen are. A part of height 0 is not shown.

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <initializer_list>
 #include <string_view>
+#include <tuple>
 
 #include "launch/host/quantities.h"
 #include "schedules/plan/counted.h"
@@ -49,6 +50,22 @@ std::string RunNow::shape() const {
     shape.tp = std::max(shape.tp, rank.shard + 1);
   }
   return shape.text();
+}
+
+std::vector<actors::HostStatus> RunNow::hosts() const {
+  std::vector<actors::HostStatus> hosts = history.hosts;
+  std::vector<actors::StepReport::StageTime> times;
+  for (const RankNow& rank : ranks) {
+    times.push_back(rank.times);
+    std::tie(times.back().replica, times.back().stage, times.back().shard) =
+        std::tie(rank.replica, rank.stage, rank.shard);  // also before its first step
+  }
+  actors::count_ranks(hosts, {ranks.begin(), ranks.end()}, times);
+  return hosts;
+}
+
+std::string host_text(const RunNow& run, const RankNow& rank) {
+  return run.history.hosts.size() < 2 ? "" : " on " + rank.host;
 }
 
 RankMood mood_of(const RankNow& rank) {

@@ -54,6 +54,8 @@ struct RunNow {
   std::optional<double> bubble;        ///< bubble_of() the newest recorded steps, on average
   std::string advice;                  ///< what another split of layers would do to it
 
+  /// The hosts of a run on several, with the ranks of each, and what these sent in the newest step.
+  std::vector<actors::HostStatus> hosts() const;
   TimeAccount time_account() const {
     return where_time_went(sums, history, ended() ? 0 : time, bubble);
   }
@@ -79,6 +81,8 @@ RankMood mood_of(const RankNow& rank);
 std::string doing_of(const RankNow& rank);
 /// "replica 0, stage 1", and the shard where there are several.
 std::string place_text(const RankNow& rank, bool has_shards);
+/// " on h1" in a run on several hosts, else empty.
+std::string host_text(const RunNow& run, const RankNow& rank);
 /// The share of the newest step in which the rank was busy.
 double busy_share(const RankNow& rank);
 /// The share of it in which the rank waited for collectives.

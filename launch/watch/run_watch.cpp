@@ -78,6 +78,7 @@ void RunWatch::begin(const RunStatus& status, double left_s) {
   }
   now_.catch_up = status.catch_up;
   if (status.catch_up) now_.at = status.step;
+  historian_.know(status.hosts);
   add_members(status.configuration, status.ranks);
 }
 

@@ -20,10 +20,10 @@ std::string share_text(double share) {
   return fmt::format("{:.0f} %", 100 * share);
 }
 
-std::string box(const RankNow& rank, bool has_shards) {
+std::string box(const RunNow& run, const RankNow& rank, bool has_shards) {
   const double busy = busy_share(rank), collectives = collective_share(rank);
   const std::string name = fmt::format("rank {}", rank.rank);
-  const std::string place = place_text(rank, has_shards);
+  const std::string place = place_text(rank, has_shards) + host_text(run, rank);
   const std::string told = fmt::format(
       "{}: {}\n{}\nbusy {} of the newest step{}\nmemory {}\nprocess {} on {}", name, place,
       doing_of(rank), share_text(busy),
@@ -101,7 +101,7 @@ std::string mesh_picture(const RunNow& run) {
     for (const auto& [number, stage] : stages) {
       if (before) row += arrow(run, *before, stage);
       std::string boxes;
-      for (const RankNow* rank : stage) boxes += box(*rank, stage.size() > 1);
+      for (const RankNow* rank : stage) boxes += box(run, *rank, stage.size() > 1);
       row += element("div", {{"class", "stage"}}, boxes);
       before = &stage;
     }

@@ -123,6 +123,11 @@ std::string time_part(const RunNow& run) {
          element("ul", {{"class", "legend"}}, legend);
 }
 
+std::string hosts_part(const RunNow& run) {
+  const std::string table = hosts_markup(run.hosts());
+  return table.empty() ? "" : text_element("h2", {}, "Hosts") + table;
+}
+
 /// The newest events first.
 std::string events_part(const RunNow& run, bool routine) {
   std::vector<TimelineEntry> all(run.timeline.begin(), run.timeline.end());
@@ -142,6 +147,7 @@ std::map<std::string, std::string> parts_of(const RunNow& run, const View& view)
           {"speed", speed_part(run)},
           {"time", time_part(run)},
           {"mesh", mesh_picture(run)},
+          {"hosts", hosts_part(run)},
           {"step", run.picture ? step_markup(*run.picture, run.advice)
                                : paragraph("A step is recorded while somebody looks.")},
           {"events", events_part(run, view.routine)}};

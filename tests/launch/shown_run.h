@@ -56,4 +56,19 @@ inline launch::RunNow shown_run(int pp, int dp) {
   return run;
 }
 
+/// shown_run() on two hosts, a stage on each, of which the second was lost once, and a third is.
+inline launch::RunNow shown_run_on_hosts() {
+  launch::RunNow run = shown_run(2, 1);
+  run.history.hosts = {
+      {.host = "h0", .state = "joined"},
+      {.host = "h1", .state = "joined", .losses = 1},
+      {.host = "h2", .state = "lost", .cause = "nothing heard for 3 s", .losses = 1}};
+  for (launch::RankNow& rank : run.ranks) {
+    rank.host = rank.stage == 0 ? "h0" : "h1";
+    rank.times.host_bytes = 1 << 20;
+    rank.times.network_bytes = 205;
+  }
+  return run;
+}
+
 }  // namespace troupe::test

@@ -98,6 +98,37 @@ BOOST_AUTO_TEST_CASE(shapes_follow_each_other_over_the_steps_that_stayed) {
   BOOST_TEST((history.shapes[1].hosts == std::vector<std::string>{"a", "b"}));
 }
 
+BOOST_AUTO_TEST_CASE(hosts_have_their_newest_state_and_all_their_losses) {
+  const auto host = [](double time, const char* name, const char* state, int configuration,
+                       const char* cause = "") {
+    return event(
+        "host", time, 0,
+        {{"host", name}, {"state", state}, {"configuration", configuration}, {"cause", cause}});
+  };
+  std::vector<json> events{host(100, "a", "joined", 0), host(101, "b", "joined", 0),
+                           membership(102, 0, 1, 2),    host(110, "b", "lost", 1, "silence"),
+                           membership(111, 4, 2, 2),    host(120, "b", "spare", 2)};
+  History history = launch::history_of(events);
+  BOOST_REQUIRE(history.hosts.size() == 2u);
+  BOOST_TEST((history.hosts[1].host == "b" && history.hosts[1].state == "spare"));
+  BOOST_TEST((history.hosts[0].losses == 0 && history.hosts[1].losses == 1));
+  BOOST_TEST(history.ranks.size() == 3u);
+  BOOST_TEST(history.timeline[3].sentence() == "b: spare");
+  BOOST_TEST(history.timeline[2].sentence() == "b: lost: silence");
+  BOOST_TEST(history.launches.size() == 1u);
+  // A next launch has other hosts. Its life begins with its first configuration.
+  for (const json& next :
+       {host(200, "b", "joined", 0), host(201, "c", "joined", 0), membership(202, 4, 1, 2)})
+    events.push_back(next);
+  history = launch::history_of(events);
+  BOOST_REQUIRE(history.hosts.size() == 2u);
+  BOOST_TEST((history.hosts[0].host == "b" && history.hosts[1].host == "c"));
+  BOOST_TEST((history.hosts[0].state == "joined" && history.hosts[0].losses == 1));
+  BOOST_REQUIRE(history.launches.size() == 2u);
+  BOOST_TEST(history.launches[0].end == 120);
+  BOOST_TEST(history.launches[1].begin == 202);
+}
+
 BOOST_AUTO_TEST_CASE(events_without_a_cause_are_told_by_their_numbers) {
   const History history = launch::history_of(
       {event("large_gradient", 5, 3, {{"rank", 2}, {"bucket", 4}, {"norm", 125.5}}),

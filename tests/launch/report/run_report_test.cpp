@@ -85,6 +85,57 @@ BOOST_AUTO_TEST_CASE(what_is_shown_is_there_as_data) {
   BOOST_TEST(shares == 1, boost::test_tools::tolerance(1e-9));
 }
 
+BOOST_AUTO_TEST_CASE(a_run_on_several_hosts_has_a_table_of_them) {
+  const TempDir dir;
+  const fs::path run = torn_run(dir, "torn");
+  BOOST_TEST(!launch::to_json(read_report(run, kNow)).contains("hosts"));
+  std::string events, lines;
+  for (const char* host : {"h0", "h1"})
+    events +=
+        json{{"kind", "host"}, {"host", host}, {"state", "joined"}, {"time", 1}}.dump() + "\n";
+  const json ranks{{{"rank", 0}, {"stage", 0}, {"host", "h0"}},
+                   {{"rank", 1}, {"stage", 1}, {"host", "h1"}}};
+  events += json{{"kind", "membership"}, {"configuration", 1}, {"pp", 2}, {"ranks", ranks}}.dump() +
+            "\n" +
+            json{{"kind", "host"},
+                 {"configuration", 1},
+                 {"host", "h1"},
+                 {"state", "lost"},
+                 {"cause", "gone"}}
+                .dump() +
+            "\n";
+  for (int step = 1; step <= 3; ++step) {
+    json stages = json::array();
+    for (int stage = 0; stage < 2; ++stage)
+      stages.push_back({{"replica", 0},
+                        {"stage", stage},
+                        {"shard", 0},
+                        {"busy_s", 1},
+                        {"idle_s", 1},
+                        {"network_bytes", 1000 * step},
+                        {"host_bytes", stage}});
+    lines +=
+        json{{"step", step}, {"loss", 2}, {"step_s", 1}, {"tokens", 5}, {"stages", stages}}.dump() +
+        "\n";
+  }
+  write_file(run / "events.jsonl", events);
+  write_file(run / "metrics.jsonl", lines);
+  const RunReport report = read_report(run, kNow);
+  const json hosts = launch::to_json(report).at("hosts");
+  BOOST_REQUIRE(hosts.size() == 2u);
+  BOOST_TEST((hosts[1] == json{{"host", "h1"},
+                               {"state", "lost"},
+                               {"cause", "gone"},
+                               {"losses", 1},
+                               {"ranks", {1}},
+                               {"host_bytes", 1},
+                               {"network_bytes", 2500}}));  // of the last two steps
+  const std::string page = launch::run_page(report, kNow);
+  for (const char* part : {"Hosts", "h1", "gone", "2.4 KiB", "1 time"})
+    BOOST_TEST(page.find(part) != std::string::npos, part);
+  parse_xml(page);
+}
+
 BOOST_AUTO_TEST_CASE(settings_are_those_that_the_user_changed) {
   const launch::Manifest manifest =
       checked(kSmallManifest, {"optimizer.lr=0.002", "optimizer.clip=1.0"});

@@ -110,6 +110,19 @@ BOOST_AUTO_TEST_CASE(the_mesh_has_a_framed_box_for_each_rank_where_there_is_room
   BOOST_TEST(has(wide, "waits for rank 0: activation of"));
 }
 
+BOOST_AUTO_TEST_CASE(hosts_of_a_run_on_several_are_below_the_mesh_lost_ones_first) {
+  const RunNow run = shown_run_on_hosts();
+  const auto rows = drawn(90, 11, [&](const Canvas& canvas) { draw_mesh(canvas, run, kTop); });
+  BOOST_TEST(has(rows, "rank 0: replica 0, stage 0 on h0"));
+  BOOST_TEST(rows[8] == "h2 lost  ranks none  lost 1 time: nothing heard for 3 s");
+  BOOST_TEST(rows[9] == "h0 joined  ranks 0  shm 1.0 MiB  tcp 205 B");
+  BOOST_TEST(rows[10] == "h1 joined  ranks 1  shm 1.0 MiB  tcp 205 B  lost 1 time");
+  const auto low = drawn(60, 7, [&](const Canvas& canvas) { draw_mesh(canvas, run, kTop); });
+  BOOST_TEST(low[5] == "h2 lost  ranks none  lost 1 time: nothing heard for 3 s");
+  BOOST_TEST(low[6] == "and 2 more hosts");
+  BOOST_TEST(has(low, "rank 0 on h0"));
+}
+
 BOOST_AUTO_TEST_CASE(a_small_mesh_keeps_every_rank_and_a_crowd_is_scrolled) {
   const RunNow run = shown_run(4, 2);
   const auto rows = drawn(31, 7, [&](const Canvas& canvas) { draw_mesh(canvas, run, kTop); });

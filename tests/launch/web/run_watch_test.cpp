@@ -39,6 +39,44 @@ BOOST_AUTO_TEST_CASE(every_part_is_well_formed_at_every_moment) {
   BOOST_TEST(watch.now(kNow).ended());
 }
 
+BOOST_AUTO_TEST_CASE(hosts_are_a_part_of_a_run_on_several) {
+  RunWatch watch = watched();
+  const auto hear = [&](const char* host, const char* state, const char* cause = "") {
+    watch.apply(event_of(HostChanged{.host = host, .state = state, .cause = cause}));
+  };
+  hear("<host>", "joined");
+  watch.apply(members(2, 1));
+  BOOST_TEST(part_of(watch.now(kNow), "hosts") == "");  // it is the only one
+  BOOST_TEST(!has(part_of(watch.now(kNow), "mesh"), "stage 0 on"));
+  hear("h1", "lost", "silence");
+  RunEvent step = step_event(1, 3.5);
+  StepReport& report = std::get<StepCommitted>(step.body).report;
+  StepReport::Measured measured = *report.replicas.at(0);
+  measured.stages.at(0).host_bytes = 2048;
+  measured.stages.at(0).network_bytes = 512;
+  report.replicas = {std::make_shared<StepReport::Measured>(measured)};
+  watch.apply(step);
+  const std::string hosts = part_of(watch.now(kNow), "hosts");
+  for (const char* part :
+       {"&lt;host&gt;", "joined", "0-1", "2.0 KiB", "512 B", "lost", "1 time", "silence", "none"})
+    BOOST_TEST(has(hosts, part), part << " is not in " << hosts);
+  BOOST_CHECK_NO_THROW(parse_xml("<x>" + hosts + "</x>"));
+  BOOST_TEST(has(part_of(watch.now(kNow), "mesh"), "stage 0 on &lt;host&gt;"));
+  BOOST_TEST(has(part_of(watch.now(kNow), "events"), "h1: lost: silence"));
+}
+
+BOOST_AUTO_TEST_CASE(a_watch_that_begins_late_knows_the_hosts_by_the_status) {
+  RunWatch watch = watched();
+  watch.begin({.state = "running",
+               .ranks = {{.rank = 0, .host = "h0"}, {.rank = 1, .stage = 1, .host = "h1"}},
+               .hosts = {{.host = "h0", .state = "joined"},
+                         {.host = "h1", .state = "joined", .losses = 2}}},
+              0);
+  const auto hosts = watch.now(kNow).hosts();
+  BOOST_REQUIRE(hosts.size() == 2u);
+  BOOST_TEST((hosts[1].losses == 2 && hosts[1].ranks == std::vector<int>{1}));
+}
+
 BOOST_AUTO_TEST_CASE(the_state_is_what_happened_last) {
   RunWatch watch = watched();
   const auto doing = [&] { return watch.now(kNow).doing; };
