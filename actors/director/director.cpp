@@ -224,6 +224,7 @@ void Director::publish_status() {
     const bool has_run = !status.state.empty() && status.state != "starting";
     status.state = kStates.at(static_cast<std::size_t>(protocol_.phase()));
     if (status.state == "starting" && has_run) status.state = "regrouping";
+    if (status.state == "running") status.failure.clear();
     if (protocol_.stopping() && status.state == "running") status.state = "stopping";
     status.step = protocol_.committed();
     status.max_steps = context_.spec.max_steps;

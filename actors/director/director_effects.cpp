@@ -43,6 +43,7 @@ void Director::perform(const ReportWorkerLost& effect) {
   if (!effect.ends_run) context_.observer.on_event(effect.cause);
   if (!effect.has_part) return;
   context_.board.write([&](RunStatus& status) {
+    if (!status.hosts.empty()) status.failure = effect.cause;
     std::vector<int> ranks = effect.others;
     ranks.push_back(effect.rank);
     for (const int rank : ranks) {

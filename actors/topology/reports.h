@@ -184,7 +184,9 @@ struct RunStatus {
   std::uint64_t refused = 0;  ///< messages of workers that were refused as impossible
   Pipeline pipeline;          ///< without chunks before the first configuration
   std::vector<RankStatus> ranks;
-  std::vector<HostStatus> hosts;          ///< none if it is the launcher's alone
+  std::vector<HostStatus> hosts;  ///< none if it is the launcher's alone
+  /// Cause of the newest failure until steps go on; empty in a run on one host.
+  std::string failure;
   std::optional<std::int64_t> evaluated;  ///< batches done of the evaluation under way
   std::int64_t evaluations = 0;           ///< batches of an evaluation
   std::optional<std::int64_t> saving;     ///< step of the checkpoint under way

@@ -53,8 +53,8 @@ std::optional<CatchUp> catch_up_of(const json& status) {
 }  // namespace
 
 TROUPE_JSON_FIELDS(RunStatus, x.state, x.step, x.max_steps, x.configuration, x.refused, x.pipeline,
-                   x.ranks, unless_empty(x.hosts), keyed("progress", progress_of(x)),
-                   keyed("resident_bytes", resident_bytes(x)))
+                   x.ranks, unless_empty(x.hosts), unless_empty(x.failure),
+                   keyed("progress", progress_of(x)), keyed("resident_bytes", resident_bytes(x)))
 
 // The fields of each kind of event, without those that every event has.
 

@@ -114,7 +114,9 @@ std::vector<std::string> diagnose(const json& status) {
                                      rank.stage, fault));
   if (text_of(status, "state") == "regrouping")
     findings.push_back(
-        "the cluster regroups after a failure or an order; events.jsonl names the cause");
+        text_of(status, "failure").empty()
+            ? "the cluster regroups after a failure or an order; events.jsonl names the cause"
+            : "the cluster regroups: " + text_of(status, "failure"));
   for (const auto& [name, slow] : slow_ranks_of(status, ranks))
     if (const auto host = std::ranges::find(hosts, name, &actors::HostStatus::host);
         host != hosts.end())

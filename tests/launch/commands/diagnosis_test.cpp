@@ -107,6 +107,14 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_with_a_host_is_one_finding) {
   BOOST_TEST(findings[0].starts_with("host h1 is slow: 1 of its 2 ranks (0) computes 3.0 times"));
 }
 
+BOOST_AUTO_TEST_CASE(what_a_cluster_regroups_for_is_named_if_it_is_known) {
+  json status{{"state", "regrouping"}};
+  BOOST_TEST(diagnose(status).at(0).find("events.jsonl") != std::string::npos);
+  status["failure"] = "rank 1: the connection to rank 2 is lost";
+  BOOST_TEST(diagnose(status).at(0) ==
+             "the cluster regroups: rank 1: the connection to rank 2 is lost");
+}
+
 BOOST_AUTO_TEST_CASE(a_lost_host_stands_for_its_ranks) {
   json status = on_two_hosts();
   json& host = status["hosts"][1];

@@ -141,7 +141,8 @@ BOOST_AUTO_TEST_CASE(a_host_is_received_with_every_bit_of_its_incarnation) {
                                     .incarnation = incarnation,
                                     .slots = 2,
                                     .clock = ClockAhead{.seconds = 7, .error_s = 0.5},
-                                    .ranks = {1, 3}}}};
+                                    .ranks = {1, 3}}},
+                         .failure = "rank 1 is lost"};
     const auto received = launch::received_status(launch::to_json(sent, "run"));
     BOOST_TEST((received.hosts == sent.hosts), incarnation);
   }
