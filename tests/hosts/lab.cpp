@@ -8,18 +8,12 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "tests/support/temp_dir.h"
 #include "tests/support/troupe_program.h"
 
 namespace troupe::test {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// A file of a process, as text. Empty if the process has ended.
-std::string of_process(pid_t pid, const std::string& file) {
-  return content_of("/proc/" + std::to_string(pid) + "/" + file);
-}
 
 const std::string kProgram = TROUPE_SOURCE_FOLDER "/tests/hosts/lab.py";
 
@@ -108,8 +102,8 @@ HostProgram::~HostProgram() {
 
 pid_t HostProgram::child() const {
   // The process that was started enters the host, and waits there for its child.
-  const std::string entered = std::to_string(Program::pid());
-  const std::string pids = content_of("/proc/" + entered + "/task/" + entered + "/children");
+  const std::string pids =
+      of_process(Program::pid(), "task/" + std::to_string(Program::pid()) + "/children");
   return pids.empty() ? 0 : std::stoi(pids);
 }
 

@@ -89,8 +89,16 @@ std::map<int, StepNumbers> stop_after(int steps, Program& run,
   return until_step(steps, step_numbers(run_dir));
 }
 
+std::string of_process(pid_t pid, const std::string& file) {
+  try {
+    return content_of("/proc/" + std::to_string(pid) + "/" + file);
+  } catch (const std::ios_base::failure&) {  // it has ended since the file was opened
+    return "";
+  }
+}
+
 bool is_alive(pid_t pid) {
-  const std::string stat = content_of("/proc/" + std::to_string(pid) + "/stat");
+  const std::string stat = of_process(pid, "stat");
   const auto name_end = stat.rfind(')');
   return name_end != std::string::npos && stat.at(name_end + 2) != 'Z';
 }

@@ -55,6 +55,8 @@ void read_new_steps(Program& run, const std::filesystem::path& run_dir, int coun
 std::map<int, StepNumbers> stop_after(int steps, Program& run,
                                       const std::filesystem::path& run_dir);
 
+/// A file of a process in /proc, as text; empty if the process has ended.
+std::string of_process(pid_t pid, const std::string& file);
 /// Whether a process exists and is no zombie.
 bool is_alive(pid_t pid);
 /// The processes of a run's ranks. Ranks without a process are left out; empty if the run does not
