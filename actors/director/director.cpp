@@ -42,7 +42,7 @@ Director::Director(caf::actor_config& config, DirectorContext context)
                                 .seed = random_u64()}),
       parameters_(std::make_shared<std::vector<stages::ParameterInfo>>(
           stages::parameters_of(context_.spec.model))),
-      liveness_(context_.spec.recovery),
+      liveness_(context_.spec.recovery, hears_host()),
       reported_(context_.first_step) {}
 
 caf::behavior Director::make_behavior() {
@@ -67,10 +67,7 @@ caf::behavior Director::make_behavior() {
           [this](const CheckpointFinished& checkpoint) { finished(checkpoint); },
           [this](const Note& note) { announce(note.text); },
           [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
-          [this](const Event& event) {
-            const auto* verdict = std::get_if<WorkerFailed>(&event);
-            verdict ? judge(*verdict) : handle(event);
-          },
+          [this](const Event& event) { handle(event); },
           [this](Tick) {
             watch_over_workers();
             report_own_activity();
@@ -147,20 +144,16 @@ void Director::on_vote(const ReplicaVote& vote) {
   handle(sum);
 }
 
-/// Takes a verdict for what it says, unless a worker's host is silent, too: then either the host is
-/// lost soon, with the worker, or it is heard again and the worker's silence was its own.
-void Director::judge(const WorkerFailed& verdict) {
-  if (verdict.silent && !context_.processes.hears_host_of(verdict.incarnation))
-    unheard_.push_back(verdict);
-  else
-    handle(verdict);
+Liveness::HearsHost Director::hears_host() const {
+  return [&processes = context_.processes](std::uint64_t worker) {
+    return processes.hears_host_of(worker);
+  };
 }
 
 void Director::watch_over_workers() {
   for (const std::uint64_t newborn : liveness_.expected())
     liveness_.worked(newborn, context_.processes.cpu_seconds(newborn));
-  for (const WorkerFailed& silent : std::exchange(unheard_, {})) judge(silent);
-  for (const WorkerFailed& silent : liveness_.tick(now_s())) judge(silent);
+  for (const WorkerFailed& silent : liveness_.tick(now_s())) handle(silent);
 }
 
 void Director::report_own_activity() {

@@ -82,7 +82,7 @@ class Director : public ControlActor {
   /// The incarnation of the worker that sent the current message; none if no worker did.
   std::optional<std::uint64_t> sender();
   std::string sender_name();
-  void judge(const WorkerFailed& verdict);
+  Liveness::HearsHost hears_host() const;
   void watch_over_workers();
   void report_own_activity();
 
@@ -161,9 +161,8 @@ class Director : public ControlActor {
   // What each replica measured in the current step.
   std::vector<std::shared_ptr<const StepReport::Measured>> measured_;
   Liveness liveness_;
-  std::vector<WorkerFailed> unheard_;  ///< silent workers of hosts that are not heard of either
-  RecoveryClock ordered_;              ///< times the order that is carried out
-  RecoveryClock recovery_;             ///< times any other change, whatever is ordered on the way
+  RecoveryClock ordered_;      ///< times the order that is carried out
+  RecoveryClock recovery_;     ///< times any other change, whatever is ordered on the way
   std::int64_t reported_ = 0;  ///< the newest reported step; steps up to it are not reported again
   RecoveryClock::Time last_sign_;  ///< when the worker of the current event last gave a sign
   ChangeReport change_;            ///< the newest ordered change that is over

@@ -146,6 +146,7 @@ void Director::begin(const StartConfiguration& order) {
                        .ranks = std::vector<RankHandle>(first, first + mesh.ranks_of_replica()),
                        .parameters = parameters_,
                        .recovery = context_.spec.recovery,
+                       .hears_host = hears_host(),
                        .director = self,
                        .hub = context_.hub,
                        .board = context_.board,

@@ -25,7 +25,7 @@ std::string difference_of(const Ready& ready, const ClusterShape& shape) {
 ReplicaActor::ReplicaActor(caf::actor_config& config, ReplicaContext context)
     : ControlActor(config),
       context_(std::move(context)),
-      liveness_(context_.recovery),
+      liveness_(context_.recovery, context_.hears_host),
       ready_(context_.ranks.size()),
       prepared_(context_.ranks.size()),
       saved_(context_.ranks.size()),

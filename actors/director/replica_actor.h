@@ -71,6 +71,7 @@ struct ReplicaContext {
   /// Parameters of the model.
   std::shared_ptr<const std::vector<stages::ParameterInfo>> parameters;
   RunSpec::Recovery recovery;
+  Liveness::HearsHost hears_host;
   caf::actor director;
   Hub& hub;
   StatusBoard& board;

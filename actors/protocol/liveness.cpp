@@ -44,6 +44,7 @@ void Liveness::worked(std::uint64_t incarnation, double cpu_s) {
 std::vector<WorkerFailed> Liveness::tick(double now_s) {
   std::vector<WorkerFailed> verdicts;
   for (auto& [incarnation, worker] : watched_) {
+    if (!hears_host(incarnation)) continue;
     worker.silent_s += kTickSeconds;
     worker.stuck_s += kTickSeconds;
     const double hang_s = std::max(limits_.hang_s, kLongestFactor * worker.longest_action_s);
@@ -51,8 +52,7 @@ std::vector<WorkerFailed> Liveness::tick(double now_s) {
       verdicts.push_back(
           {.incarnation = incarnation,
            .message = fmt::format("silence: no sign of life for {:g} s", limits_.silent_s),
-           .now_s = now_s - worker.silent_s,
-           .silent = true});
+           .now_s = now_s - worker.silent_s});
     else if (limits_.hang_s > 0 && worker.longest_action_s > 0 && worker.state == "running" &&
              worker.stuck_s >= hang_s)
       verdicts.push_back({.incarnation = incarnation,
@@ -61,15 +61,14 @@ std::vector<WorkerFailed> Liveness::tick(double now_s) {
   }
   for (auto& [incarnation, newborn] : expected_) {
     newborn.waited_s += kTickSeconds;
-    newborn.silent_s += kTickSeconds;
+    if (hears_host(incarnation)) newborn.silent_s += kTickSeconds;
     if (limits_.silent_s > 0 && newborn.silent_s >= limits_.silent_s)
       verdicts.push_back(
           {.incarnation = incarnation,
            .message = fmt::format("silence: it has not joined and has done nothing for "
                                   "{:g} s",
                                   limits_.silent_s),
-           .now_s = now_s - newborn.silent_s,
-           .silent = true});
+           .now_s = now_s - newborn.silent_s});
     else if (newborn.waited_s >= kJoinDeadline)
       verdicts.push_back(
           {.incarnation = incarnation,

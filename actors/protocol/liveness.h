@@ -2,8 +2,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "actors/messages/messages.h"
@@ -20,7 +22,13 @@ inline constexpr double kJoinDeadline = 60;
 /// ticks, so that no worker is judged wrongly when the machine sleeps or the launcher is stopped.
 class Liveness {
  public:
-  explicit Liveness(const RunSpec::Recovery& limits) : limits_(limits) {}
+  /// Whether the host of a worker gives signs of life. While it does not, its workers cannot be
+  /// heard either, and nothing is counted against them: the host is lost soon, with all of them, or
+  /// is heard again, and so are they. Empty: all hosts do.
+  using HearsHost = std::function<bool(std::uint64_t incarnation)>;
+
+  explicit Liveness(const RunSpec::Recovery& limits, HearsHost hears_host = {})
+      : limits_(limits), hears_host_(std::move(hears_host)) {}
 
   void watch(std::uint64_t incarnation) {
     expected_.erase(incarnation);
@@ -56,7 +64,12 @@ class Liveness {
     double longest_action_s = 0;
     std::string state;
   };
+  bool hears_host(std::uint64_t incarnation) const {
+    return !hears_host_ || hears_host_(incarnation);
+  }
+
   RunSpec::Recovery limits_;
+  HearsHost hears_host_;
   std::map<std::uint64_t, Watched> watched_;
   struct Expected {
     double waited_s = 0;  ///< time since it was spawned

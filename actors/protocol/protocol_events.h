@@ -77,7 +77,6 @@ struct WorkerFailed {
   std::string message;
   bool symptom = false;
   double now_s = 0;
-  bool silent = false;  ///< nothing was heard of it, which may be so of its whole host
 };
 /// A host of the run is ready for workers: before Started, or anew after it was lost or drained.
 /// Workers of an earlier life of the host are lost.

@@ -192,6 +192,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
         .ranks = {{.actor = stage, .incarnation = 7}, {.actor = stage, .incarnation = 8}},
         .parameters = std::make_shared<const std::vector<stages::ParameterInfo>>(),
         .recovery = spec.recovery,
+        .hears_host = {},
         .director = me,
         .hub = hub,
         .board = board,

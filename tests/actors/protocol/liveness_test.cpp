@@ -41,6 +41,26 @@ BOOST_AUTO_TEST_CASE(who_is_silent_is_named_once) {
   BOOST_TEST(judged(liveness, 100) == "");
 }
 
+BOOST_AUTO_TEST_CASE(nothing_counts_against_workers_while_their_host_is_not_heard) {
+  bool hears = true;
+  Liveness liveness({.silent_s = 3, .hang_s = 5}, [&](std::uint64_t worker) {
+    return worker != 1 || hears;  // the host of worker 1 alone
+  });
+  for (const std::uint64_t worker : {1, 2}) liveness.watch(worker);
+  liveness.expect(3);
+  BOOST_TEST(judged(liveness, 1) == "");
+  hears = false;
+  BOOST_TEST(judged(liveness, 2) ==
+             "2 silence: no sign of life for 3 s; "
+             "3 silence: it has not joined and has done nothing for 3 s; ");
+  BOOST_TEST(judged(liveness, 100) == "");
+  hears = true;  // it is, and the beat of its worker comes right behind
+  BOOST_TEST(judged(liveness, 1) == "");
+  liveness.on_heartbeat(beat_of(1, "ready", 0));
+  BOOST_TEST(judged(liveness, 2.5) == "");
+  BOOST_TEST(judged(liveness, 0.5) == "1 silence: no sign of life for 3 s; ");
+}
+
 BOOST_AUTO_TEST_CASE(a_runner_hangs_when_it_computes_and_finishes_nothing) {
   Liveness liveness({.silent_s = 0, .hang_s = 5});
   liveness.watch(1);
