@@ -6,13 +6,14 @@
 #include <utility>
 
 #include "actors/messages/secret.h"
-#include "actors/protocol/liveness.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::actors {
 
 HostsActor::HostsActor(caf::actor_config& config, HostsContext context)
-    : ControlActor(config), context_(std::move(context)) {}
+    : ControlActor(config),
+      context_(std::move(context)),
+      liveness_({.silent_s = context_.silent_s, .hang_s = 0}) {}
 
 caf::behavior HostsActor::make_behavior() {
   delayed_send(this, kLivenessTick, Tick{});
@@ -66,7 +67,10 @@ HostWelcome HostsActor::welcome(const HostHello& hello) {
   if (agent_of(host.name)) lose(host.name, "another agent has come from it");
   monitor(current_sender());
   agents_[caf::actor_cast<caf::actor_addr>(current_sender())] = {
-      .actor = caf::actor_cast<AgentRef>(current_sender()), .host = host.name, .heard_s = now_s()};
+      .actor = caf::actor_cast<AgentRef>(current_sender()),
+      .host = host.name,
+      .incarnation = hello.incarnation};
+  liveness_.watch(hello.incarnation);
   context_.registry.join({.host = host,
                           .incarnation = hello.incarnation,
                           .address = hello.address,
@@ -98,7 +102,7 @@ void HostsActor::on_beat(const AgentBeat& beat) {
                      .reason = "the run has gone on without this host"});
     return;
   }
-  agent->heard_s = now_s();
+  liveness_.on_heartbeat({.incarnation = agent->incarnation});
   context_.registry.hear(agent->host, beat.clock);
   for (const auto& [worker, seconds] : beat.cpu_seconds) context_.registry.used(worker, seconds);
   send(agent->actor,
@@ -135,6 +139,7 @@ void HostsActor::dismiss_if_left(std::string host) {
 }
 
 void HostsActor::forget(std::string host) {
+  if (const Agent* agent = agent_of(host)) liveness_.forget(agent->incarnation);
   std::erase_if(agents_, [&](const auto& agent) { return agent.second.host == host; });
   context_.registry.lose(host);
 }
@@ -151,10 +156,10 @@ void HostsActor::serve(const DirectorStarts& start) {
 }
 
 void HostsActor::look_for_silent() {
-  if (context_.silent_s == 0) return;
   std::vector<std::string> silent;
-  for (const auto& [address, agent] : agents_)
-    if (now_s() - agent.heard_s > context_.silent_s) silent.push_back(agent.host);
+  for (const WorkerFailed& verdict : liveness_.tick(now_s()))
+    for (const auto& [address, agent] : agents_)
+      if (agent.incarnation == verdict.incarnation) silent.push_back(agent.host);
   for (const std::string& host : silent)
     lose(host, fmt::format("nothing heard for {} s", context_.silent_s));
 }

@@ -11,6 +11,7 @@
 #include "actors/director/host_registry.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/interfaces.h"
+#include "actors/protocol/liveness.h"
 #include "actors/protocol/protocol_events.h"
 
 namespace troupe::actors {
@@ -54,7 +55,7 @@ class HostsActor : public ControlActor {
   struct Agent {
     AgentRef actor;
     std::string host;
-    double heard_s = 0;   ///< when it gave its last sign of life, on the monotonic clock
+    std::uint64_t incarnation = 0;
     bool leaves = false;  ///< it is dismissed when its last worker has ended
     std::uint64_t beats = 0;
   };
@@ -81,6 +82,7 @@ class HostsActor : public ControlActor {
   void on_down(const caf::actor_addr& who) override;
 
   HostsContext context_;
+  Liveness liveness_;  ///< of agents, by their incarnations
   caf::actor director_;
   std::map<caf::actor_addr, Agent> agents_;
 };
