@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/topology/member_status.h"
+#include "launch/run/json_fields.h"
 
 namespace troupe::launch {
 
@@ -30,6 +31,18 @@ struct TimelineEntry {
   bool has_phases() const { return !phases.empty() && stall_s > 0; }
   std::string sentence() const;  ///< what happened
 };
+
+/// The value if it is told.
+template <typename T>
+std::optional<T> told_if(bool is_told, const T& value) {
+  return is_told ? std::optional(value) : std::nullopt;
+}
+
+TROUPE_JSON_FIELDS(Phase, x.name, x.seconds)
+TROUPE_JSON_FIELDS(TimelineEntry, x.kind, x.time, x.step, x.text,
+                   keyed("rank", told_if(x.rank >= 0, x.rank)),
+                   keyed("stall_s", told_if(!x.phases.empty(), x.stall_s)),
+                   keyed("phases", told_if(!x.phases.empty(), x.phases)))
 
 /// A span of steps in which the cluster had one shape.
 struct ShapeSpan {

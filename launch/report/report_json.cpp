@@ -1,5 +1,4 @@
 #include <cstddef>
-#include <optional>
 
 #include "launch/charts/curve.h"
 #include "launch/report/run_report.h"
@@ -47,19 +46,8 @@ json host_json(const actors::HostStatus& host) {
           {"network_bytes", host.network_bytes}};
 }
 
-/// The value if it is told.
-template <typename T>
-std::optional<T> told_if(bool is_told, const T& value) {
-  return is_told ? std::optional(value) : std::nullopt;
-}
-
 }  // namespace
 
-TROUPE_JSON_FIELDS(Phase, x.name, x.seconds)
-TROUPE_JSON_FIELDS(TimelineEntry, x.kind, x.time, x.step, x.text,
-                   keyed("rank", told_if(x.rank >= 0, x.rank)),
-                   keyed("stall_s", told_if(!x.phases.empty(), x.stall_s)),
-                   keyed("phases", told_if(!x.phases.empty(), x.phases)))
 TROUPE_JSON_FIELDS(ShapeSpan, x.after_step, x.pp, x.dp, x.tp, x.schedule, x.hosts)
 TROUPE_JSON_FIELDS(SavedCheckpoint, x.time, x.duration_s)
 TROUPE_JSON_FIELDS(CheckpointRow, x.name, x.step, x.bytes)
