@@ -124,9 +124,7 @@ void HostsActor::on_ended(const WorkerEnded& end) {
 void HostsActor::on_leaves(const HostLeaves& leave) {
   Agent* agent = sender();
   if (!agent || std::exchange(agent->leaves, true)) return;
-  tell(HostDraining{.name = agent->host,
-                    .cause = leave.cause,
-                    .deadline_s = leave.within_s > 0 ? now_s() + leave.within_s : 0});
+  tell(HostsDraining{.names = {agent->host}, .cause = leave.cause});
   dismiss_if_left(agent->host);
 }
 

@@ -119,16 +119,16 @@ class DirectorProtocol {
   // Defined in protocol_hosts.cpp: hosts that join, are lost or are to be left.
   void handle(const HostJoined& event);
   void handle(const HostLost& event);
-  void handle(const HostDraining& event);
+  void handle(const HostsDraining& event);
   void handle(const GrowTimerRang& event);
   void lose_host(const std::string& name, const std::string& cause, double now_s);
-  void leave_host(const std::string& name, const std::string& cause);
+  void leave_hosts(const std::vector<std::string>& names, const std::string& cause);
   void change_anew();
   void dismiss_idle_on(const std::string& host);
   void gather_elsewhere();
   void change_by_itself();
   void order_by_itself(PendingScale change);
-  void leave(const std::string& host);
+  void leave(std::vector<std::string> hosts);
   void grow();
   void start_grow_timer(double seconds);
   void grow_later();
@@ -146,8 +146,7 @@ class DirectorProtocol {
   // Defined in protocol_scale.cpp: an order to change the cluster.
   void handle(const ScaleOrdered& event);
   void handle(const Warm& event);
-  static bool names_no_shape(ScaleRequest request);
-  TargetShape target_of(const ScaleRequest& request) const;
+  TargetShape target_of(const ScaleRequest& request, const std::vector<std::string>& left) const;
   void prepare_change();
   bool has_changed() const;
   void warm_up();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "actors/messages/messages.h"
 #include "actors/topology/configuration.h"
@@ -90,11 +91,10 @@ struct HostLost {
   std::string cause;  ///< what follows the host's name and "was lost: "
   double now_s = 0;
 };
-/// A host is to have no rank any more, before the deadline (of the monotonic clock; 0: none).
-struct HostDraining {
-  std::string name;
+/// Hosts are to have no rank any more. A run on one machine is to end.
+struct HostsDraining {
+  std::vector<std::string> names;
   std::string cause;
-  double deadline_s = 0;
 };
 /// The director itself has failed.
 struct DirectorFailed {
@@ -128,7 +128,7 @@ struct GrowTimerRang {
 
 using Event = std::variant<Started, MemberJoined, Halted, Warm, ReplicaReady, ReplicaPrepared,
                            ReplicaSaved, ReplicaEvaluated, Published, WorkerExited, WorkerFailed,
-                           HostJoined, HostLost, HostDraining, DirectorFailed, ScaleOrdered,
+                           HostJoined, HostLost, HostsDraining, DirectorFailed, ScaleOrdered,
                            SaveOrdered, StopOrdered, StopNowOrdered, TimerRang, GrowTimerRang>;
 
 }  // namespace troupe::actors

@@ -36,8 +36,13 @@ void DirectorProtocol::handle(const HostLost& event) {
   lose_host(event.name, event.cause, event.now_s);
 }
 
-void DirectorProtocol::handle(const HostDraining& event) {
-  if (hosts_.is_up(event.name)) leave_host(event.name, event.cause);
+void DirectorProtocol::handle(const HostsDraining& event) {
+  if (hosts_.empty())
+    return stop_in_order("this machine is to be left: " + event.cause,
+                         static_cast<int>(ErrorKind::retry));
+  std::vector<std::string> names = event.names;
+  std::erase_if(names, [this](const std::string& name) { return !hosts_.is_up(name); });
+  if (!names.empty()) leave_hosts(names, event.cause);
 }
 
 /// Loses all workers of a host as one failure.
@@ -73,12 +78,14 @@ void DirectorProtocol::lose_host(const std::string& name, const std::string& cau
   change_anew();
 }
 
-/// Sees to it that a host gets no rank, and that its ranks go elsewhere.
-void DirectorProtocol::leave_host(const std::string& name, const std::string& cause) {
-  if (hosts_.set(name, HostState::draining))
-    emit(ReportHost{.host = name, .state = HostState::draining, .cause = cause});
+/// Sees to it that hosts get no rank, and that their ranks go elsewhere.
+void DirectorProtocol::leave_hosts(const std::vector<std::string>& names,
+                                   const std::string& cause) {
+  for (const std::string& name : names)
+    if (hosts_.set(name, HostState::draining))
+      emit(ReportHost{.host = name, .state = HostState::draining, .cause = cause});
   if (phase_ == Phase::ending || gathering_.number() == 0) return;
-  dismiss_idle_on(name);
+  for (const std::string& name : names) dismiss_idle_on(name);
   if (phase_ == Phase::gathering) return gather_elsewhere();
   change_anew();
 }
@@ -130,16 +137,19 @@ void DirectorProtocol::change_anew() {
 void DirectorProtocol::change_by_itself() {
   if (hosts_.empty() || scale_ || is_between_configurations() || phase_ >= Phase::ending) return;
   if (stopping() || is_over()) return;
+  std::vector<std::string> drained;
   for (const auto& [host, state] : hosts_)
-    if (state == HostState::draining && planner().has_ranks(host.name)) return leave(host.name);
+    if (state == HostState::draining && planner().has_ranks(host.name))
+      drained.push_back(host.name);
+  if (!drained.empty()) return leave(std::move(drained));
   failed_leaves_ = 0;
   if (grow_.take_due()) grow();
 }
 
-/// Moves the ranks of a host to others. If that fails, to fewer ranks without new workers.
-void DirectorProtocol::leave(const std::string& host) {
+/// Moves the ranks of hosts to others. If that fails, to fewer ranks without new workers.
+void DirectorProtocol::leave(std::vector<std::string> hosts) {
   PendingScale change{.reason = ScaleReason::leave, .keeps_shape = true};
-  change.request.without_host = host;
+  change.request.without_hosts = std::move(hosts);
   auto target = change_on_hosts(change);
   if (!target) return stop_without_hosts();
   change.target = std::move(*target);

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -28,39 +29,36 @@ void DirectorProtocol::handle(const ScaleOrdered& event) {
                   "the run is ending at step " + std::to_string(committed_));
   if (scale_)
     return refuse(ErrorKind::retry, "another change is under way: " + to_string(scale_->request));
-  const bool leaves = !event.request.without_host.empty();
+  std::vector<std::string> left;
   try {
-    scale_ = {.id = event.order, .request = event.request, .target = target_of(event.request)};
+    left = planner().hosts_to_leave(event.request);
+    scale_ = {
+        .id = event.order, .request = event.request, .target = target_of(event.request, left)};
   } catch (const Error& error) {
     return refuse(error.kind(), error.what());
   }
-  scale_->keeps_shape = leaves && names_no_shape(event.request);
+  scale_->keeps_shape = !left.empty() && !names_shape(event.request);
   cool_down();
-  if (leaves) return leave_host(event.request.without_host, "ordered");
+  if (!left.empty()) return leave_hosts(left, "ordered");
   prepare_change();
 }
 
-/// Whether the request asks for nothing but to leave a host.
-bool DirectorProtocol::names_no_shape(ScaleRequest request) {
-  request.without_host.clear();
-  return to_string(request).empty();
-}
-
-/// What the request makes of the current shape, and where its ranks go. Throws Error.
-TargetShape DirectorProtocol::target_of(const ScaleRequest& request) const {
+/// What the request makes of the current shape, and where its ranks go once these hosts are left.
+/// Throws Error.
+TargetShape DirectorProtocol::target_of(const ScaleRequest& request,
+                                        const std::vector<std::string>& left) const {
   const ClusterShape& current = kept_.number > 0 ? kept_.shape : gathering_.target().shape;
-  ScaleRequest rest = request;
-  rest.without_host.clear();
   auto available = hosts_.available();
-  if (const std::string& host = request.without_host; !host.empty()) {
-    planner().check_can_leave(host);
-    std::erase_if(available, [&](const auto& entry) { return entry.host.name == host; });
-    if (names_no_shape(request)) {
-      if (auto target = planner().largest(current, available, true)) return *target;
-      throw Error(ErrorKind::unavailable, "without host " + host + " no other can hold the run");
-    }
+  std::erase_if(available, [&](const auto& entry) {
+    return std::ranges::find(left, entry.host.name) != left.end();
+  });
+  if (!left.empty() && !names_shape(request)) {
+    if (auto target = planner().largest(current, available, true)) return *target;
+    throw Error(ErrorKind::unavailable,
+                fmt::format("without host {} no other can hold the run", fmt::join(left, ", ")));
   }
-  TargetShape target{.shape = scaled(spec_, current, rest), .replicas = {}, .hosts = {}};
+  TargetShape target{
+      .shape = scaled(spec_, current, shape_of(request)), .replicas = {}, .hosts = {}};
   if (hosts_.empty()) return target;
   if (auto placed = planner().with_hosts(target, available)) return *placed;
   std::vector<Host> hosts;

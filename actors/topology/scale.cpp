@@ -223,8 +223,15 @@ std::string to_string(const ScaleRequest& request) {
   if (request.tp) add("tp", text(*request.tp));
   if (request.layout) add("layout", request.layout->empty() ? "even" : *request.layout);
   if (request.schedule) add("schedule", *request.schedule);
-  if (!request.without_host.empty()) add("without-host", request.without_host);
+  for (const std::string& host : request.without_hosts) add("without-host", host);
+  if (request.hosts) add("hosts", text(*request.hosts));
   return out;
+}
+
+ScaleRequest shape_of(ScaleRequest request) {
+  request.without_hosts.clear();
+  request.hosts.reset();
+  return request;
 }
 
 ClusterShape scaled(const RunSpec& spec, const ClusterShape& current, const ScaleRequest& request) {

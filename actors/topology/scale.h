@@ -15,14 +15,22 @@ struct ScaleRequest {
   std::optional<int> pp;
   std::optional<int> dp;
   std::optional<int> tp;
-  std::optional<std::string> layout;    ///< the text of a LayerSplit
-  std::optional<std::string> schedule;  ///< kind of schedule
-  std::string costs;                    ///< costs the schedule is made for (RunSpec::Schedule)
-  std::string without_host;             ///< host that is to have no rank any more; empty: none
+  std::optional<std::string> layout;       ///< the text of a LayerSplit
+  std::optional<std::string> schedule;     ///< kind of schedule
+  std::string costs;                       ///< costs the schedule is made for (RunSpec::Schedule)
+  std::vector<std::string> without_hosts;  ///< hosts that are to have no rank any more
+  std::optional<int> hosts;                ///< how many hosts may have ranks; the others have none
 };
 
 /// The request as options: "--pp 3 --schedule gpipe".
 std::string to_string(const ScaleRequest& request);
+
+/// What of a request is about the cluster's shape, without the hosts.
+ScaleRequest shape_of(ScaleRequest request);
+/// Whether it asks for more than other hosts.
+inline bool names_shape(const ScaleRequest& request) {
+  return !to_string(shape_of(request)).empty();
+}
 
 /// The shape that the request makes of the current one. Throws Error{usage} with the rule, its
 /// numbers and the nearest valid choice if there is no such shape, or if it is the current one.

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <boost/test/unit_test.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "tests/support/protocol_driver.h"
+#include "tests/support/run_specs.h"
 
 // A DirectorProtocol of a run on several hosts, driven event by event.
 
@@ -80,6 +82,31 @@ inline std::vector<Effect> join_all(Driver& driver) {
     if (!worker.joined && !worker.leaving) newcomers.push_back(worker.member);
   for (const Member& member : newcomers) last = driver.on(MemberJoined{.member = member});
   return last;
+}
+
+/// A run of many steps.
+inline RunSpec long_run(int pp) {
+  RunSpec spec = test::small_run(pp);
+  spec.max_steps = 100;
+  return spec;
+}
+
+/// Carries out the change that has been ordered, after the step in progress.
+inline void carry_out(Driver& driver) {
+  join_all(driver);
+  driver.warm();
+  const std::int64_t step = driver.protocol.committed() + 1;
+  BOOST_TEST_REQUIRE(find<OrderHalt>(driver.prepared(step)));
+  BOOST_TEST_REQUIRE(find<StartConfiguration>(gather_all(driver, step)));
+  BOOST_TEST_REQUIRE(find<OrderStep>(driver.ready()));
+}
+
+/// Lets the run save its last step and end.
+inline Outcome end_after_step(Driver& driver, std::int64_t step) {
+  BOOST_TEST_REQUIRE(find<OrderSave>(driver.prepared(step)));
+  driver.saved(step);
+  BOOST_TEST(find<Finish>(driver.on(Published{.step = step})));
+  return end_of(driver);
 }
 
 }  // namespace troupe::actors

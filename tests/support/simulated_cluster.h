@@ -102,11 +102,12 @@ class Simulation : SimWorkers {
     die(newcomers[static_cast<std::size_t>(pick(static_cast<int>(newcomers.size())))], true);
     return true;
   }
-  void order_to_leave(const std::string& host) {
+  void order_to_leave(const std::vector<std::string>& hosts) {
     if (protocol_.phase() >= DirectorProtocol::Phase::ending) return;
     open_orders_.insert(++ordered_);
-    feed(ScaleOrdered{.order = ordered_, .request = {.without_host = host}});
-    if (protocol_.hosts().is_up(host)) hosts_.stays(host);
+    feed(ScaleOrdered{.order = ordered_, .request = {.without_hosts = hosts}});
+    for (const std::string& host : hosts)
+      if (protocol_.hosts().is_up(host)) hosts_.stays(host);
   }
   void order() {
     const std::uint64_t number = ++ordered_;

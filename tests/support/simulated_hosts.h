@@ -31,7 +31,7 @@ class SimHosts {
     std::function<double()> now;
     std::function<void(const Event&)> feed;
     std::function<void(const std::string& host, bool is_told)> kill_workers;
-    std::function<void(const std::string& host)> order_to_leave;
+    std::function<void(const std::vector<std::string>& hosts)> order_to_leave;
   };
 
   SimHosts(const std::vector<Host>& hosts, Cluster cluster) : cluster_(std::move(cluster)) {
@@ -62,7 +62,7 @@ class SimHosts {
       }
     const int what = pick(3);
     if (what == 0 && may_go && take_one(faults_.losses)) lose(one_of(there));
-    if (what == 1 && may_go && take_one(faults_.drains)) drain(one_of(there));
+    if (what == 1 && may_go && take_one(faults_.drains)) drain(some_of(there));
     if (what == 2 && !gone.empty() && take_one(faults_.joins)) join(one_of(gone));
   }
   /// Whether a worker that is started there really starts.
@@ -122,6 +122,14 @@ class SimHosts {
   const std::string& one_of(const std::vector<std::string>& names) {
     return names[static_cast<std::size_t>(pick(static_cast<int>(names.size())))];
   }
+  /// One of them, or two if more than one need not stay.
+  std::vector<std::string> some_of(std::vector<std::string> names) {
+    const std::ptrdiff_t most = std::ssize(names) - (faults_.to_the_last ? 0 : 1);
+    const std::ptrdiff_t count = most > 1 && pick(3) == 0 ? 2 : 1;
+    std::ranges::rotate(names, names.begin() + pick(static_cast<int>(names.size())));
+    names.resize(static_cast<std::size_t>(count));
+    return names;
+  }
   /// The hosts that are there and stay, or those that are not there.
   std::vector<std::string> names(bool there) const {
     std::vector<std::string> those;
@@ -140,12 +148,12 @@ class SimHosts {
         cluster_.feed(HostLost{.name = name, .cause = "silence", .now_s = cluster_.now()});
       });
   }
-  void drain(const std::string& name) {
-    lives_.at(name).is_leaving = true;
+  void drain(const std::vector<std::string>& names) {
+    for (const std::string& name : names) lives_.at(name).is_leaving = true;
     const bool is_ordered = pick(3) == 0;
-    cluster_.messages.later(kLine, [this, name, is_ordered] {
-      if (is_ordered) return cluster_.order_to_leave(name);
-      cluster_.feed(HostDraining{.name = name, .cause = "SIGTERM"});
+    cluster_.messages.later(kLine, [this, names, is_ordered] {
+      if (is_ordered) return cluster_.order_to_leave(names);
+      cluster_.feed(HostsDraining{.names = names, .cause = "SIGTERM"});
     });
   }
   void join(const std::string& name) {

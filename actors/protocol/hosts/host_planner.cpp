@@ -1,5 +1,8 @@
 #include "actors/protocol/hosts/host_planner.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -95,8 +98,46 @@ std::optional<std::string> HostPlanner::host_for_spare() const {
   return best;
 }
 
+std::vector<std::string> HostPlanner::hosts_to_leave(const ScaleRequest& request) const {
+  std::vector<std::string> left;
+  for (const std::string& host : request.without_hosts) {
+    check_can_leave(host);
+    if (std::ranges::find(left, host) == left.end()) left.push_back(host);
+  }
+  if (!request.hosts) return left;
+  std::vector<std::string> stay;
+  for (const auto& [host, state] : hosts_.available())
+    if (std::ranges::find(left, host.name) == left.end()) stay.push_back(host.name);
+  check_hosts_stay(request, stay);
+  const auto kept = kept_hosts();
+  const auto ranks_on = [&](const std::string& host) { return std::ranges::count(kept, host); };
+  std::ranges::reverse(stay);
+  std::ranges::stable_sort(stay, {}, ranks_on);
+  stay.resize(stay.size() - static_cast<std::size_t>(*request.hosts));
+  left.insert(left.end(), stay.begin(), stay.end());
+  return left;
+}
+
+/// Refuses a number of hosts that are not among those which stay without the ones that are named.
+void HostPlanner::check_hosts_stay(const ScaleRequest& request,
+                                   const std::vector<std::string>& stay) const {
+  const int wanted = *request.hosts;
+  const bool names_some = !request.without_hosts.empty();
+  const std::string order = to_string(request) + ": ";
+  if (hosts_.empty()) refuse(order + "the run is on one machine");
+  if (wanted < 1) refuse(order + "at least 1 host is needed");
+  const auto num_stay = static_cast<int>(stay.size());
+  if (wanted > num_stay)
+    refuse(
+        fmt::format("{}{} host{} may have ranks{}: {}; on another one, troupe join offers it "
+                    "to the run",
+                    order, num_stay, num_stay == 1 ? "" : "s", names_some ? " then" : "",
+                    fmt::join(stay, ", ")));
+  if (wanted == num_stay && !names_some && !names_shape(request))
+    refuse(fmt::format("{}that is what the run has already: {}", order, fmt::join(stay, ", ")));
+}
+
 void HostPlanner::check_can_leave(const std::string& host) const {
-  const auto refuse = [](const std::string& why) { throw Error(ErrorKind::usage, why); };
   if (hosts_.empty()) refuse("--without-host " + host + ": the run is on one machine");
   const HostTable::Entry* entry = hosts_.find(host);
   if (!entry) refuse("--without-host " + host + ": the run has the hosts " + hosts_.names());

@@ -36,10 +36,15 @@ class HostPlanner {
   /// Where a worker that waits for work is started: on a spare host, or where most slots are free.
   /// Empty in a run on one machine, none if no slot is free.
   std::optional<std::string> host_for_spare() const;
-  /// Throws Error{usage} if it makes no sense to order that this host be left.
-  void check_can_leave(const std::string& host) const;
+  /// The hosts that a request wants left: those that it names, and if it says how many hosts may
+  /// have ranks, as many others as are too many: those with the fewest ranks, and of these the ones
+  /// that have joined last. Throws Error{usage} if it makes no sense to leave one, with the numbers
+  /// if there are not as many hosts as are asked for.
+  std::vector<std::string> hosts_to_leave(const ScaleRequest& request) const;
 
  private:
+  void check_can_leave(const std::string& host) const;
+  void check_hosts_stay(const ScaleRequest& request, const std::vector<std::string>& stay) const;
   const RunSpec& spec_;
   const HostTable& hosts_;
   const Configuration& kept_;

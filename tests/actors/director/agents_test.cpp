@@ -162,8 +162,8 @@ BOOST_AUTO_TEST_CASE(a_host_that_leaves_is_dismissed_with_its_last_worker) {
   run.director.next<HostJoined>();
   run.spawn(7);
   agent.agent().leave("SIGTERM", 30);
-  const auto draining = run.director.next<HostDraining>();
-  BOOST_TEST((draining.name == "h1" && draining.cause == "SIGTERM" && draining.deadline_s > 0));
+  const auto draining = run.director.next<HostsDraining>();
+  BOOST_TEST((draining.names == std::vector<std::string>{"h1"} && draining.cause == "SIGTERM"));
   run.workers->kill(7);
   run.director.next<WorkerExited>();
   BOOST_TEST(agent.outcome().exit_code == 0);

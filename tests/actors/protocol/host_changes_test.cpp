@@ -1,7 +1,6 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tests/support/hosts_driver.h"
-#include "tests/support/run_specs.h"
 
 // Hosts that join, and hosts that are to be left: the changes that the run orders by itself.
 
@@ -10,22 +9,6 @@ namespace troupe::actors {
 BOOST_AUTO_TEST_SUITE(host_changes_test)
 
 namespace {
-
-RunSpec long_run(int pp) {
-  RunSpec spec = test::small_run(pp);
-  spec.max_steps = 100;
-  return spec;
-}
-
-/// Carries out the change that the effects have begun. Returns the first step's number after it.
-void carry_out(Driver& driver) {
-  join_all(driver);
-  driver.warm();
-  const std::int64_t step = driver.protocol.committed() + 1;
-  BOOST_TEST_REQUIRE(find<OrderHalt>(driver.prepared(step)));
-  BOOST_TEST_REQUIRE(find<StartConfiguration>(gather_all(driver, step)));
-  BOOST_TEST_REQUIRE(find<OrderStep>(driver.ready()));
-}
 
 std::vector<Effect> ring(Driver& driver, const std::vector<Effect>& effects, double now_s) {
   const auto* timer = find<StartGrowTimer>(effects);
@@ -44,13 +27,6 @@ Driver shrunk_run() {
   driver.ready();
   driver.prepared(3);
   return driver;
-}
-
-Outcome end_after_step(Driver& driver, std::int64_t step) {
-  BOOST_TEST_REQUIRE(find<OrderSave>(driver.prepared(step)));
-  driver.saved(step);
-  BOOST_TEST(find<Finish>(driver.on(Published{.step = step})));
-  return end_of(driver);
 }
 
 }  // namespace
@@ -126,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_is_left_gives_its_state_away) {
   driver.prepared(1);
   const std::string before = hosts_of(driver.protocol.configuration());
   BOOST_TEST(before == "h0 h1 h2 h3");
-  auto effects = driver.on(HostDraining{.name = "h3", .cause = "SIGTERM", .deadline_s = 90});
+  auto effects = driver.on(HostsDraining{.names = {"h3"}, .cause = "SIGTERM"});
   BOOST_TEST(told_hosts(effects) == "h3 draining");
   BOOST_TEST(started(effects) == "3 h0");
   BOOST_TEST(!find<OrderHalt>(effects));
@@ -153,7 +129,7 @@ BOOST_AUTO_TEST_CASE(without_room_a_host_is_left_by_a_smaller_cluster) {
   Driver driver = on_hosts(long_run(4), {{"h0", 2}, {"h1", 2}});
   driver.start();
   driver.prepared(1);
-  BOOST_TEST(started(driver.on(HostDraining{.name = "h1", .cause = "SIGTERM"})) == "");
+  BOOST_TEST(started(driver.on(HostsDraining{.names = {"h1"}, .cause = "SIGTERM"})) == "");
   carry_out(driver);
   BOOST_TEST(hosts_of(driver.protocol.configuration()) == "h0 h0");
   const auto joins = driver.on(HostJoined{.host = {"h1", 2}, .now_s = 20});  // a new life
@@ -165,8 +141,8 @@ BOOST_AUTO_TEST_CASE(a_run_that_only_hosts_to_be_left_can_hold_is_saved_and_ends
   Driver driver = on_hosts(long_run(2), {{"h0", 1}, {"h1", 1}});
   driver.start();
   driver.prepared(1);
-  driver.on(HostDraining{.name = "h0", .cause = "SIGTERM"});
-  driver.on(HostDraining{.name = "h1", .cause = "SIGTERM"});
+  driver.on(HostsDraining{.names = {"h0"}, .cause = "SIGTERM"});
+  driver.on(HostsDraining{.names = {"h1"}, .cause = "SIGTERM"});
   BOOST_TEST(driver.protocol.stopping());
   const Outcome outcome = end_after_step(driver, 2);
   BOOST_TEST(outcome.exit_code == 75);
@@ -178,7 +154,7 @@ BOOST_AUTO_TEST_CASE(an_order_to_leave_a_host_is_answered_like_any) {
   Driver driver = on_hosts(long_run(2), {{"h0", 1}, {"h1", 1}, {"h2", 1}});
   driver.start();
   driver.prepared(1);
-  BOOST_TEST(started(driver.on(ScaleOrdered{.order = 7, .request = {.without_host = "h0"}})) ==
+  BOOST_TEST(started(driver.on(ScaleOrdered{.order = 7, .request = {.without_hosts = {"h0"}}})) ==
              "0 h2");
   carry_out(driver);
   const auto commits = driver.prepared(3);
@@ -190,7 +166,7 @@ BOOST_AUTO_TEST_CASE(an_order_to_leave_a_host_is_answered_like_any) {
 
 BOOST_AUTO_TEST_CASE(an_order_to_leave_a_host_that_cannot_be_left_is_refused) {
   const auto refused = [](Driver& driver, const std::string& host) {
-    const auto effects = driver.on(ScaleOrdered{.order = 1, .request = {.without_host = host}});
+    const auto effects = driver.on(ScaleOrdered{.order = 1, .request = {.without_hosts = {host}}});
     return find<AnswerScale>(effects) ? find<AnswerScale>(effects)->refused : "";
   };
   Driver alone(long_run(2));
@@ -220,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_configuration_that_is_gathered_leaves_the_host_at_once) {
   driver.start();
   driver.prepared(1);
   driver.on(driver.exited(0, false));
-  BOOST_TEST(started(driver.on(HostDraining{.name = "h1", .cause = "USR1"})) == "1 h2");
+  BOOST_TEST(started(driver.on(HostsDraining{.names = {"h1"}, .cause = "USR1"})) == "1 h2");
   const auto begins = gather_all(driver, 1);
   BOOST_TEST(hosts_of(find<StartConfiguration>(begins)->configuration) == "h0 h2");
 }
