@@ -33,6 +33,8 @@ class Processes {
   /// How far the monotonic clock of a worker's host is ahead of this host's; none if that is not
   /// known, or there is no other host.
   virtual std::optional<ClockAhead> clock_of(std::uint64_t) const { return std::nullopt; }
+  /// Tells that no more workers are wanted on another host: its agent ends when its last one has.
+  virtual void let_go(const std::string&) {}
 };
 
 /// Worker processes on this host, whose deaths are noticed at once through pidfds. The thread in

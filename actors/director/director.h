@@ -165,8 +165,8 @@ class Director : public ControlActor {
   RecoveryClock recovery_;     ///< times any other change, whatever is ordered on the way
   std::int64_t reported_ = 0;  ///< the newest reported step; steps up to it are not reported again
   RecoveryClock::Time last_sign_;  ///< when the worker of the current event last gave a sign
-  ChangeReport change_;            ///< the newest ordered change that is over
-  std::string shape_;              ///< shape of the newest step, for people
+  ChangeReport change_;  ///< the newest change that was carried out since the newest order
+  std::string shape_;    ///< shape of the newest step, for people
   std::map<std::uint64_t, ScaleOrder> scale_orders_;
   std::map<std::uint64_t, SaveOrder> save_orders_;
   std::uint64_t next_order_ = 1;

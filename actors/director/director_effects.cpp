@@ -71,6 +71,7 @@ void Director::perform(const ReportHost& effect) {
     host->losses += effect.state == HostState::lost ? 1 : 0;
   });
   tell(HostChanged{.host = effect.host, .state = state, .cause = effect.cause});
+  if (effect.state == HostState::draining) context_.processes.let_go(effect.host);
 }
 
 void Director::perform(const ReportGivenUp& effect) {

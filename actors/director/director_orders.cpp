@@ -14,6 +14,7 @@ constexpr const char* kInAnswer = "\n";
 void Director::ordered(const ScaleOrder& order) {
   const std::uint64_t number = next_order_++;
   scale_orders_[number] = order;
+  change_ = {};
   handle(ScaleOrdered{.order = number, .request = order.request});
 }
 
@@ -27,7 +28,9 @@ void Director::perform(const AnswerScale& effect) {
   const auto order = scale_orders_.extract(effect.order);
   if (order.empty()) return;
   if (effect.refused.empty())
-    order.mapped().answer({.code = 0, .text = to_string(change_, kInAnswer)});
+    order.mapped().answer({.code = 0,
+                           .text = change_.order.empty() ? "done, and no step had to wait for it"
+                                                         : to_string(change_, kInAnswer)});
   else
     order.mapped().answer({.code = static_cast<int>(effect.kind), .text = effect.refused});
 }

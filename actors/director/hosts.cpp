@@ -44,6 +44,9 @@ class WorkersOfHosts : public Processes {
   std::optional<ClockAhead> clock_of(std::uint64_t incarnation) const override {
     return registry_.clock_of(incarnation);
   }
+  void let_go(const std::string& host) override {
+    if (host != spec_.own) order(LetGo{.host = host});
+  }
 
  private:
   template <typename Order>

@@ -196,6 +196,11 @@ void HostsActor::carry_out(const FilesWanted& order) {
   for (const auto& [address, agent] : agents_) send(agent.actor, order);
 }
 
+void HostsActor::carry_out(const LetGo& order) {
+  if (Agent* agent = agent_of(order.host)) agent->leaves = true;
+  dismiss_if_left(order.host);
+}
+
 void HostsActor::dismiss(const std::string& reason) {
   for (const auto& [address, agent] : agents_)
     send(agent.actor, Dismissed{.exit_code = 0, .reason = reason});

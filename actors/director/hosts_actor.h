@@ -29,9 +29,13 @@ struct HostsContext {
   HostRegistry& registry;
 };
 
+/// A host is to have no worker any more once those that it has have ended.
+struct LetGo {
+  std::string host;
+};
 /// An order to other hosts. Sent only within the launcher, as those below.
 struct OrderToHosts {
-  std::variant<StartWorker, StopWorkers, FilesWanted> order;
+  std::variant<StartWorker, StopWorkers, FilesWanted, LetGo> order;
 };
 /// The director's actor is there; events go to it from now on. It knows of these hosts already.
 struct DirectorStarts {
@@ -67,6 +71,7 @@ class HostsActor : public ControlActor {
   void carry_out(const StartWorker& order);
   void carry_out(const StopWorkers& order);
   void carry_out(const FilesWanted& order);
+  void carry_out(const LetGo& order);
   void dismiss(const std::string& reason);
   void look_for_silent();
   // A host's name is taken by value where its entry, which holds it, may be removed.

@@ -169,6 +169,17 @@ BOOST_AUTO_TEST_CASE(a_host_that_leaves_is_dismissed_with_its_last_worker) {
   BOOST_TEST(agent.outcome().exit_code == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_host_that_is_let_go_is_dismissed_with_its_last_worker) {
+  Launcher run;
+  RunningAgent agent(run.authority, run.hosts->port(), "h1", {"/bin/sleep", "1000"});
+  run.director.next<HostJoined>();
+  run.spawn(7);
+  run.workers->let_go("h1");
+  run.workers->kill(7);
+  run.director.next<WorkerExited>();
+  BOOST_TEST(agent.outcome().exit_code == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_host_that_differs_is_refused_with_both_values) {
   Launcher run;
   auto traits = kTraits;
