@@ -209,11 +209,12 @@ void add_tap(CLI::App& app, TapOptions& o) {
 void add_scale(CLI::App& app, ScaleOptions& o) {
   CLI::App* sub = command_of_run(
       app, o.run, "scale",
-      "Change a live run's stages, replicas, shards or schedule at the next step",
+      "Change a live run's stages, replicas, shards, schedule or hosts at the next step",
       "  troupe scale runs/first --pp 3\n"
       "  troupe scale runs/first --pp 3 --layout 3,2,1\n"
       "  troupe scale runs/first --layout 'Et|t*3|tL'\n"
       "  troupe scale runs/first --dp 2 --schedule gpipe\n"
+      "  troupe scale runs/first --without-host n07\n"
       "Another number of stages changes no loss; one of replicas or shards the order of sums.\n"
       "Returns when the first step of the new shape is committed, and prints what it cost.");
   number(sub, "--pp", o.request.pp, 1, 1024, "Pipeline stages")->type_name("N");
@@ -226,6 +227,14 @@ void add_scale(CLI::App& app, ScaleOptions& o) {
   sub->add_option("--schedule", o.request.schedule,
                   "A schedule's name; csv: back to the manifest's own plan")
       ->type_name("KIND");
+  sub->add_option("--without-host", o.request.without_hosts,
+                  "A host that is to have no rank any more, and whose agent ends; may be repeated")
+      ->type_name("HOST")
+      ->expected(1)
+      ->take_all();
+  number(sub, "--hosts", o.request.hosts, 1, 65536,
+         "Hosts that may have ranks; those with the fewest, and that joined last, are left")
+      ->type_name("N");
   sub->add_flag("--json", o.json, "Print one JSON object: code (0), text");
 }
 

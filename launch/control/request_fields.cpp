@@ -65,4 +65,13 @@ std::optional<std::string> filled_field(const json& request, const char* field) 
   return text;
 }
 
+std::vector<std::string> names_field(const json& request, const char* field) {
+  const auto value = request.find(field);
+  if (value == request.end()) return {};
+  const auto is_name = [](const json& name) { return name.is_string() && name != ""; };
+  if (!value->is_array() || !std::ranges::all_of(*value, is_name))
+    refuse(fmt::format("{} must be a list of names", field));
+  return value->get<std::vector<std::string>>();
+}
+
 }  // namespace troupe::launch

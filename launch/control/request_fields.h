@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace troupe::launch {
 
@@ -26,5 +27,7 @@ std::optional<bool> flag_field(const nlohmann::json& request, const char* field)
 std::optional<std::string> text_field(const nlohmann::json& request, const char* field);
 /// A text that is not empty; none if the field is missing.
 std::optional<std::string> filled_field(const nlohmann::json& request, const char* field);
+/// Names that are not empty; none if the field is missing.
+std::vector<std::string> names_field(const nlohmann::json& request, const char* field);
 
 }  // namespace troupe::launch

@@ -7,13 +7,15 @@
 namespace troupe::launch {
 
 actors::ScaleRequest parse_scale(const nlohmann::json& fields) {
-  refuse_other_fields(fields, {"pp", "dp", "tp", "layout", "schedule"});
+  refuse_other_fields(fields, {"pp", "dp", "tp", "layout", "schedule", "without_hosts", "hosts"});
   actors::ScaleRequest request;
   request.pp = count_field(fields, "pp");
   request.dp = count_field(fields, "dp");
   request.tp = count_field(fields, "tp");
   request.layout = filled_field(fields, "layout");
   request.schedule = filled_field(fields, "schedule");
+  request.without_hosts = names_field(fields, "without_hosts");
+  request.hosts = count_field(fields, "hosts");
   if (const std::string synonym = value_synonym("schedule", "kind", request.schedule.value_or(""));
       !synonym.empty())
     refuse(synonym);

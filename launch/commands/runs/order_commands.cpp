@@ -24,7 +24,9 @@ Ending wait_for_end(ControlClient& launcher, const std::string& run) {
 
 int run(const ScaleOptions& options) {
   if (actors::to_string(options.request).empty())
-    refuse("nothing to change: give at least one of --pp, --dp, --tp, --layout and --schedule");
+    refuse(
+        "nothing to change: give at least one of --pp, --dp, --tp, --layout, --schedule, "
+        "--without-host and --hosts");
   const nlohmann::json request = options.request;
   parse_scale(request);  // refuses what no run takes
   const nlohmann::json answer = order_and_wait(options.run, "scale", "change", request);

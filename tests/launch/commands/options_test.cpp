@@ -53,7 +53,9 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
       {"attach", {"-h", "--help", "--json", "--events"}},
       {"trace", {"-h", "--help", "--steps", "-o", "--output"}},
       {"stop", {"-h", "--help", "--json"}},
-      {"scale", {"-h", "--help", "--pp", "--dp", "--tp", "--layout", "--schedule", "--json"}},
+      {"scale",
+       {"-h", "--help", "--pp", "--dp", "--tp", "--layout", "--schedule", "--without-host",
+        "--hosts", "--json"}},
       {"doctor", {"-h", "--help"}},
       {"generate",
        {"-h", "--help", "--prompt", "--prompt-file", "--chat", "--tokens", "--seed",
@@ -148,6 +150,10 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
   BOOST_TEST((std::holds_alternative<DoctorOptions>(parsed({"doctor"}))));
   BOOST_TEST(std::get<CheckpointOptions>(parsed({"checkpoint", "r"})).run == "r");
   BOOST_TEST(std::get<CheckpointOptions>(parsed({"checkpoint", "r", "--json"})).json);
+  const auto scale = std::get<ScaleOptions>(
+      parsed({"scale", "r", "--without-host", "a", "--without-host", "b", "--hosts", "3"}));
+  BOOST_TEST((scale.request.without_hosts == std::vector<std::string>{"a", "b"}));
+  BOOST_TEST((scale.request.hosts == 3));
   BOOST_TEST(std::get<StopOptions>(parsed({"stop", "r"})).run == "r");
   BOOST_TEST((std::holds_alternative<WorkerOptions>(parsed({"worker"}))));
   BOOST_TEST(std::get<PrintText>(parsed({"--version"})).text.find("troupe ") == 0u);
@@ -193,8 +199,8 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_option) {
   for (const char* option : {"--stages", "--chunks", "--microbatches"})
     for (const char* number : {"0", "-1", "010", "4294967297", "x"})
       refused({"schedule", option, number}, option);
-  for (const char* option : {"--pp", "--dp"})
-    for (const char* number : {"0", "-1", "010", "1025"})
+  for (const char* option : {"--pp", "--dp", "--hosts"})
+    for (const char* number : {"0", "-1", "010", "65537"})
       refused({"scale", "r", option, number}, option);
   refused({"eval", "c", "--files", "f", "--steps", "-1"}, "--steps");
   refused({"eval", "c", "--files", "f", "--threads", "-1"}, "--threads");

@@ -111,6 +111,9 @@ BOOST_AUTO_TEST_CASE(what_would_be_refused_is_refused_in_the_preview) {
   refused({{"request", "trace"}, {"steps", "two"}}, "steps must be a whole number");
   refused({{"request", "tap"}, {"edge", ""}}, "edge is empty");
   BOOST_TEST(run.stops == 0);
+  refused({{"request", "scale"}, {"without_hosts", "h1"}}, "without_hosts must be a list of names");
+  refused({{"request", "scale"}, {"without_hosts", {"h1", ""}}},
+          "without_hosts must be a list of names");
   refused({{"request", "scale"}}, "nothing to change");
   refused({{"request", "explode"}}, "explode");
 }
