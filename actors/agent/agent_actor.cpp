@@ -2,6 +2,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <caf/io/middleman.hpp>
 #include <filesystem>
 #include <utility>
@@ -57,9 +58,7 @@ caf::behavior AgentActor::make_behavior() {
       {
           [this](const WorkerExited& exit) { ended(exit); },
           [this](const FilesLookedFor& result) { send(hosts_, result.seen); },
-          [this](const LeaveOrdered& order) {
-            send(hosts_, HostLeaves{.cause = order.cause, .within_s = order.within_s});
-          },
+          [this](const LeaveOrdered& order) { send(hosts_, HostLeaves{.cause = order.cause}); },
           [this](Tick) { beat(); },
       });
 }
@@ -72,7 +71,11 @@ void AgentActor::join() {
   const auto port = system().middleman().publish(caf::actor_cast<caf::actor>(this), 0, "127.0.0.1");
   if (!port) return end(retry("cannot open a port for workers: " + system().render(port.error())));
   door_ = *port;
-  request(hosts_, kRequestDeadline, spec_.hello)
+  HostHello hello = spec_.hello;
+  if (spec_.ends_s > 0)
+    hello.seconds_left =
+        std::max(std::int64_t{1}, static_cast<std::int64_t>(spec_.ends_s - now_s()));
+  request(hosts_, kRequestDeadline, hello)
       .then([this](const HostWelcome& welcome) { welcomed(welcome); },
             [this](const caf::error& error) {
               end({.exit_code = static_cast<int>(ErrorKind::unavailable),

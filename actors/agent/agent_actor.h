@@ -16,7 +16,6 @@ namespace troupe::actors {
 /// What the thread of HostAgent::leave() sends to the agent's actor.
 struct LeaveOrdered {
   std::string cause;
-  double within_s = 0;
 };
 
 /// What a thread of the agent has found.

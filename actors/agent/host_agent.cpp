@@ -49,9 +49,9 @@ class Agent : public HostAgent {
     return *outcome_;
   }
 
-  void leave(const std::string& cause, double within_s) override {
+  void leave(const std::string& cause) override {
     if (const caf::actor agent = actor())
-      caf::anon_send(agent, LeaveOrdered{.cause = cause, .within_s = within_s});
+      caf::anon_send(agent, LeaveOrdered{.cause = cause});
     else
       end({.exit_code = static_cast<int>(ErrorKind::retry), .reason = cause});
   }

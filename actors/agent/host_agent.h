@@ -13,7 +13,8 @@ namespace troupe::actors {
 
 /// What an agent offers, and to whom.
 struct AgentSpec {
-  HostHello hello;          ///< its token is the credentials'
+  HostHello hello;          ///< its token is the credentials'; without seconds_left
+  double ends_s = 0;        ///< when the host is taken away, on the monotonic clock; 0: not known
   Credentials credentials;  ///< of a host
   std::string address;      ///< of the launcher's process
   int port = 0;             ///< at which it accepts hosts
@@ -37,7 +38,7 @@ class HostAgent {
   virtual Outcome run() = 0;
   /// Asks the director to go on without this host. May be called from any thread, also before the
   /// host has joined, which it then never does.
-  virtual void leave(const std::string& cause, double within_s) = 0;
+  virtual void leave(const std::string& cause) = 0;
   /// Ends the workers and run(). May be called from any thread.
   virtual void end(const Outcome& outcome) = 0;
 };

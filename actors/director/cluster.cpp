@@ -39,6 +39,7 @@ class LocalCluster : public Cluster {
                             .token = random_token(),
                             .memory_bytes = options.memory_bytes,
                             .claim = options.claim,
+                            .ends_s = hosts_ ? 0 : options.ends_s,
                             .observer = reports_,
                             .hub = hub_,
                             .processes = workers_ ? *workers_ : processes_,

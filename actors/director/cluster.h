@@ -22,6 +22,9 @@ struct ClusterOptions {
   std::int64_t memory_bytes = 0;      ///< memory that all ranks together may take
   stages::Claim claim = {};           ///< to the run directory; nothing is saved once it has fallen
   std::shared_ptr<Hosts> hosts = {};  ///< other hosts that take part; null: none
+  /// When this machine is taken away, on the monotonic clock; 0: not known. With other hosts it is
+  /// HostsSpec::ends_s that counts.
+  double ends_s = 0;
 };
 
 /// A run: the director and its actors, in the launching process. Spawns one worker process per

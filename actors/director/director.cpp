@@ -43,7 +43,9 @@ Director::Director(caf::actor_config& config, DirectorContext context)
       parameters_(std::make_shared<std::vector<stages::ParameterInfo>>(
           stages::parameters_of(context_.spec.model))),
       liveness_(context_.spec.recovery, hears_host()),
-      reported_(context_.first_step) {}
+      reported_(context_.first_step) {
+  limits_.set("", context_.ends_s, now_s());
+}
 
 caf::behavior Director::make_behavior() {
   delayed_send(this, kLivenessTick, Tick{});
@@ -67,9 +69,14 @@ caf::behavior Director::make_behavior() {
           [this](const CheckpointFinished& checkpoint) { finished(checkpoint); },
           [this](const Note& note) { announce(note.text); },
           [this](const MeasureActions& measure) { scheduler_measures_ = measure.on; },
-          [this](const Event& event) { handle(event); },
+          [this](const Event& event) {
+            if (const auto* host = std::get_if<HostJoined>(&event))
+              limits_.set(host->host.name, host->ends_s, now_s());
+            handle(event);
+          },
           [this](Tick) {
             watch_over_workers();
+            leave_in_time();
             report_own_activity();
             delayed_send(this, kLivenessTick, Tick{});
           },
@@ -154,6 +161,13 @@ void Director::watch_over_workers() {
   for (const std::uint64_t newborn : liveness_.expected())
     liveness_.worked(newborn, context_.processes.cpu_seconds(newborn));
   for (const WorkerFailed& silent : liveness_.tick(now_s())) handle(silent);
+}
+
+/// Leaves hosts before they are taken away.
+void Director::leave_in_time() {
+  std::vector<std::string> due = limits_.due(now_s());
+  if (!due.empty())
+    handle(HostsDraining{.names = std::move(due), .cause = "its time limit is near"});
 }
 
 void Director::report_own_activity() {

@@ -17,6 +17,7 @@
 #include "actors/director/status_board.h"
 #include "actors/messages/control_plane.h"
 #include "actors/monitors/hub.h"
+#include "actors/protocol/hosts/time_limits.h"
 #include "actors/protocol/liveness.h"
 #include "actors/protocol/protocol.h"
 #include "actors/protocol/recovery_clock.h"
@@ -34,6 +35,7 @@ struct DirectorContext {
   std::int64_t memory_bytes = 0;   ///< memory that all ranks together may take
   std::int64_t saved_step = -1;    ///< step of a checkpoint in the run directory; -1: none
   stages::Claim claim;             ///< to the run directory
+  double ends_s = 0;               ///< ClusterOptions::ends_s
   caf::actor checkpoints;          ///< a CheckpointActor
   RunObserver& observer;
   Hub& hub;
@@ -84,6 +86,7 @@ class Director : public ControlActor {
   std::string sender_name();
   Liveness::HearsHost hears_host() const;
   void watch_over_workers();
+  void leave_in_time();
   void report_own_activity();
 
   // Defined in director_orders.cpp: orders from outside, and their answers.
@@ -161,6 +164,7 @@ class Director : public ControlActor {
   // What each replica measured in the current step.
   std::vector<std::shared_ptr<const StepReport::Measured>> measured_;
   Liveness liveness_;
+  TimeLimits limits_;
   RecoveryClock ordered_;      ///< times the order that is carried out
   RecoveryClock recovery_;     ///< times any other change, whatever is ordered on the way
   std::int64_t reported_ = 0;  ///< the newest reported step; steps up to it are not reported again

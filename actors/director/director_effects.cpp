@@ -241,6 +241,7 @@ void Director::perform(const OrderCommit& effect) {
 
 ChangeReport Director::end_change(RecoveryClock& clock, std::int64_t step) {
   ChangeReport change = clock.finish();
+  limits_.took_change(change.stall_s);
   change.step = step;
   change.before = std::exchange(shape_, to_string(protocol_.configuration().shape));
   change.after = shape_;
@@ -278,6 +279,7 @@ StepReport Director::report(const OrderCommit& commit) {
                   .sources = losses_of(spec.data.sources, measured_),
                   .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global,
                   .step_s = now - std::exchange(step_begin_s_, now)};
+  limits_.took_step(step.step_s);
   step.replicas = measured_;
   context_.board.set_measured(measured_);
   return step;

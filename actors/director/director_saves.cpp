@@ -56,6 +56,7 @@ void Director::perform(const AbandonCheckpoint&) {
 void Director::finished(const CheckpointFinished& checkpoint) {
   const auto& [step, error] = checkpoint.published;
   if (error.empty()) {
+    limits_.took_save(now_s() - save_begin_s_);
     const std::string path = checkpoint_path(context_.spec, step);
     context_.observer.on_checkpoint(step, path);
     tell(CheckpointSaved{.path = path, .duration_s = now_s() - save_begin_s_}, -1, step);

@@ -22,6 +22,7 @@ class HostRegistry {
     Host host;
     std::uint64_t incarnation = 0;
     std::string address;
+    double ends_s = 0;  ///< when it is taken away, on the monotonic clock; 0: not known
     bool lost = false;
     double heard_s = 0;                    ///< its last sign of life, on the monotonic clock
     std::optional<ClockAhead> clock = {};  ///< of the launcher's host; none: not known yet

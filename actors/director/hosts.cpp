@@ -84,7 +84,8 @@ class OpenHosts : public Hosts {
     DirectorStarts start{.director = director, .known = {}};
     for (const Host& host : hosts) {
       if (host.name == spec_.own) own_slots_ = host.slots;
-      caf::anon_send(director, Event{HostJoined{.host = host, .now_s = now_s()}});
+      caf::anon_send(
+          director, Event{HostJoined{.host = host, .ends_s = end_of(host.name), .now_s = now_s()}});
       start.known.push_back(host.name);
     }
     caf::anon_send(actor_, start);
@@ -117,6 +118,14 @@ class OpenHosts : public Hosts {
   }
 
  private:
+  /// When a host is taken away; 0: not known.
+  double end_of(const std::string& host) const {
+    if (host == spec_.own) return spec_.ends_s;
+    for (const HostRegistry::Entry& entry : registry_.entries())
+      if (entry.host.name == host) return entry.ends_s;
+    return 0;
+  }
+
   const HostsSpec spec_;
   HostRegistry registry_;
   ControlPlaneConfig config_{2};

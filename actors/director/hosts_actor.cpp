@@ -71,11 +71,14 @@ HostWelcome HostsActor::welcome(const HostHello& hello) {
       .host = host.name,
       .incarnation = hello.incarnation};
   liveness_.watch(hello.incarnation);
+  const double ends_s =
+      hello.seconds_left > 0 ? now_s() + static_cast<double>(hello.seconds_left) : 0;
   context_.registry.join({.host = host,
                           .incarnation = hello.incarnation,
                           .address = hello.address,
+                          .ends_s = ends_s,
                           .heard_s = now_s()});
-  tell(HostJoined{.host = host, .now_s = now_s()});
+  tell(HostJoined{.host = host, .ends_s = ends_s, .now_s = now_s()});
   return {};
 }
 
@@ -149,7 +152,7 @@ void HostsActor::serve(const DirectorStarts& start) {
     if (is_known && entry.lost)
       tell(HostLost{.name = entry.host.name, .cause = "it left at once", .now_s = now_s()});
     else if (!is_known && !entry.lost)
-      tell(HostJoined{.host = entry.host, .now_s = now_s()});
+      tell(HostJoined{.host = entry.host, .ends_s = entry.ends_s, .now_s = now_s()});
   }
 }
 

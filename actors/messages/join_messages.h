@@ -40,6 +40,7 @@ struct HostHello {
   Host host;
   std::uint64_t incarnation = 0;  ///< random, another each time that an agent is started
   std::string address;            ///< of the host, on the way to the launcher
+  std::int64_t seconds_left = 0;  ///< until the host is taken away; 0: not known
   /// What must be as on the launcher's host so that both compute the same bits, by its name, such
   /// as the program's build.
   std::map<std::string, std::string> traits;
@@ -80,10 +81,9 @@ struct WorkerEnded {
   int exit_code = -1;
   std::string cause;
 };
-/// The host is to be taken away from the run: it was asked to leave, or its time is over.
+/// The host was asked to leave the run.
 struct HostLeaves {
   std::string cause;
-  double within_s = 0;  ///< until it is taken away; 0: not known
 };
 /// The question how large these files are on the agent's host, and its answer: bytes in the same
 /// order, -1 for a file that is not there.

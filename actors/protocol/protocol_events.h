@@ -83,6 +83,7 @@ struct WorkerFailed {
 /// Workers of an earlier life of the host are lost.
 struct HostJoined {
   Host host;
+  double ends_s = 0;  ///< when it is taken away, on the monotonic clock; 0: not known
   double now_s = 0;
 };
 /// A host says nothing any more, or has left. All its workers are lost with it, at once.

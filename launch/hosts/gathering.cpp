@@ -168,7 +168,8 @@ void HostGathering::open_door(const Manifest& manifest) {
                                .silent_s = manifest->recovery.silent_s,
                                .on_lost = [this](const std::string& host) { again(host); },
                                .own = own_,
-                               .device = interface.address});
+                               .device = interface.address,
+                               .ends_s = own_time_limit()});
 }
 
 void HostGathering::start_agents() {

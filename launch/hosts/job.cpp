@@ -6,9 +6,11 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <span>
 
+#include "actors/messages/control_plane.h"
 #include "launch/host/host_list.h"
 #include "tensor/errors/error.h"
 
@@ -17,8 +19,9 @@ namespace {
 
 using actors::Host;
 
-int number_in(std::string_view text, const std::string& variable) {
-  int number = 0;
+template <typename Number = int>
+Number number_in(std::string_view text, const std::string& variable) {
+  Number number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || end != text.data() + text.size() || number < 0)
     throw Error(
@@ -129,6 +132,19 @@ Job job_of(const Environment& environment) {
       return job_of_starter(environment, starter);
   if (const auto id = environment("SLURM_JOB_ID")) return slurm_job(environment, *id);
   return {};
+}
+
+std::int64_t seconds_left(const Environment& environment, std::int64_t now) {
+  const std::string variable = "SLURM_JOB_END_TIME";
+  const auto text = environment(variable);
+  return text && !text->empty()
+             ? std::max<std::int64_t>(0, number_in<std::int64_t>(*text, variable) - now)
+             : 0;
+}
+
+double own_time_limit() {
+  const std::int64_t left = seconds_left(own_environment(), std::time(nullptr));
+  return left > 0 ? actors::now_s() + static_cast<double>(left) : 0;
 }
 
 }  // namespace troupe::launch

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -34,5 +35,12 @@ struct Job {
 /// Slurm's has a slot for each processor that the job has there, and at least one for each task.
 /// Throws Error{unavailable} for a variable that does not hold what it should.
 Job job_of(const Environment& environment);
+
+/// How many seconds after `now` (of the Unix epoch) the job's time on this host ends, by Slurm's
+/// SLURM_JOB_END_TIME; 0: nobody says, or that time is over and so of no meaning. Throws
+/// Error{unavailable} if the variable holds no number.
+std::int64_t seconds_left(const Environment& environment, std::int64_t now);
+/// When the time of this process's job ends, on the monotonic clock; 0: nobody says.
+double own_time_limit();
 
 }  // namespace troupe::launch

@@ -139,7 +139,8 @@ BOOST_AUTO_TEST_CASE(the_script_for_slurm_is_sound) {
     const Finished done = Program(words).finish();
     BOOST_TEST(done.exit_code == 0, done.out + done.err);
   }
-  for (const char* option : {"--no-kill", "--requeue", "--signal=USR1@300", "--ntasks-per-node=1"})
+  for (const char* option :
+       {"--no-kill", "--requeue", "--signal=B:USR1@600", "--ntasks-per-node=1"})
     BOOST_TEST(content_of(script).find("\n#SBATCH " + std::string(option) + "\n") !=
                std::string::npos);
 }

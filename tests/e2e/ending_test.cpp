@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <boost/test/unit_test.hpp>
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -88,6 +89,17 @@ BOOST_AUTO_TEST_CASE(a_warning_of_a_batch_system_saves_and_the_next_signal_ends_
   BOOST_TEST(done.exit_code == 0, done.err);
   BOOST_TEST(done.out.find("stopped by SIGXCPU") != std::string::npos, done.out);
   BOOST_TEST(done.out.find("ended by") == std::string::npos, done.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_is_saved_before_the_time_limit_of_its_machine) {
+  const Workplace place;
+  auto words = troupe_words({"launch", place.manifest("run", kLong)});
+  words.insert(words.begin(),
+               {"env", "SLURM_JOB_END_TIME=" + std::to_string(std::time(nullptr) + 20)});
+  const Finished run = Program(words).finish();
+  BOOST_TEST(run.exit_code == 75, run.err);
+  BOOST_TEST(run.err.find("its time limit is near") != std::string::npos, run.err);
+  BOOST_TEST(fs::exists(place.checkpoint("run", last_step(place, "run"))));
 }
 
 BOOST_AUTO_TEST_CASE(signals_that_were_ignored_at_the_start_stay_ignored) {

@@ -2,12 +2,10 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "tests/hosts/lab.h"
-#include "tests/support/small_manifest.h"
-#include "tests/support/troupe_program.h"
+#include "tests/hosts/hosts_runs.h"
 
-// Runs the script of launch/examples/slurm by a real Slurm, where there is one, with a program in
-// place of troupe that tells how it is called.
+// Runs the script of launch/examples/slurm by a real Slurm, where there is one, mostly with a
+// program in place of troupe that tells how it is called.
 
 namespace troupe::test {
 
@@ -29,7 +27,8 @@ boost::test_tools::assertion_result has_slurm(boost::unit_test::test_unit_id) {
 /// Slurm on hosts, and jobs of the script on two nodes of it.
 class Cluster {
  public:
-  Cluster(int hosts, const std::string& troupe) : lab(hosts) {
+  Cluster(int hosts, const std::string& troupe, const Keys& keys = {})
+      : lab(hosts), manifest(place.manifest("run", keys)) {
     place.dir.write("troupe", "#!/bin/bash\necho troupe \"$@\"\n" + troupe);
     fs::permissions(place.dir / "troupe", fs::perms::owner_all);
     lab.start_slurm();
@@ -48,8 +47,8 @@ class Cluster {
   std::string submit() const {
     const std::string number =
         ask({"PATH=" + place.dir.path().string() + ":/usr/bin:/bin", "sbatch", "--parsable",
-             "--nodes=2", "--output=" + (place.dir / "job.out").string(), kScript,
-             place.manifest("run"), place.run("run")});
+             "--nodes=2", "--output=" + (place.dir / "job.out").string(), kScript, manifest,
+             place.run("run")});
     return number.substr(0, number.find('\n'));
   }
   std::string state(const std::string& job) const {
@@ -67,6 +66,7 @@ class Cluster {
 
   Workplace place;
   Lab lab;
+  const std::string manifest;
 };
 
 }  // namespace
@@ -74,11 +74,12 @@ class Cluster {
 BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_half_way_is_queued_again_and_resumed,
                      *boost::unit_test::precondition(has_slurm)) {
   const Cluster cluster(2,
-                        "echo $SLURM_JOB_NODELIST\n[ \"$2\" = --resume ] && exit 0\n"
+                        "[ $SLURM_JOB_END_TIME -gt $(date +%s) ] && echo $SLURM_JOB_NODELIST\n[ "
+                        "\"$2\" = --resume ] && exit 0\n"
                         "run=${4#run.dir=}; mkdir -p $run; touch $run/manifest.toml; exit 75\n");
   cluster.wait_for(cluster.submit(), "COMPLETED");
   const std::string run = cluster.place.run("run");
-  BOOST_TEST(cluster.printed().starts_with("troupe launch " + cluster.place.manifest("run") +
+  BOOST_TEST(cluster.printed().starts_with("troupe launch " + cluster.manifest +
                                            " --set run.dir=" + run + "\nh[0-1]\n"),
              cluster.printed());
   BOOST_TEST(cluster.printed().ends_with("troupe launch --resume " + run + "\nh[0-1]\n"),
@@ -95,6 +96,21 @@ BOOST_AUTO_TEST_CASE(a_job_that_is_cancelled_ends_the_launch_in_order,
   cluster.wait_for_print("saved");
   BOOST_TEST(cluster.lab.processes(0).empty());
   BOOST_TEST(cluster.lab.processes(1).empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_run_whose_job_is_cancelled_is_saved_and_leaves_no_process,
+                     *boost::unit_test::precondition(has_slurm)) {
+  const Cluster cluster(2, "exec " + binary_on_hosts() + " \"$@\"\n",
+                        {{"mesh.pp", "2"}, {"run.max_steps", "100000"}});
+  const std::string job = cluster.submit();
+  cluster.wait_for_print("step 5/");
+  BOOST_TEST(worker_on(cluster.lab, 1) > 0);
+  cluster.ask({"scancel", job});
+  cluster.wait_for(job, "CANCELLED");
+  for (const int host : {0, 1})
+    while (!cluster.lab.processes(host).empty()) sched_yield();
+  const int last = step_numbers(cluster.place.run("run")).rbegin()->first;
+  BOOST_TEST(fs::exists(cluster.place.checkpoint("run", last)));
 }
 
 BOOST_AUTO_TEST_CASE(a_node_that_is_lost_takes_no_job_with_it,

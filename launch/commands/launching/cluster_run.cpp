@@ -9,6 +9,7 @@
 #include "actors/worker/worker.h"
 #include "launch/commands/options.h"
 #include "launch/control/event_json.h"
+#include "launch/hosts/job.h"
 #include "launch/manifest/resolve/run_spec.h"
 #include "tensor/errors/shortage.h"
 
@@ -56,7 +57,8 @@ actors::Outcome ClusterRun::run_cluster() {
                                       .worker_command = {"/proc/self/exe", "worker"},
                                       .memory_bytes = with_.machine.memory_bytes,
                                       .claim = with_.directory.claim(),
-                                      .hosts = with_.hosts},
+                                      .hosts = with_.hosts,
+                                      .ends_s = own_time_limit()},
                                      *this);
   RunPort run = port();
   const PageAccess page{.token = with_.control.token(),

@@ -64,7 +64,7 @@ Invitation invitation_by(const JoinOptions& options) {
 void serve_signals(SignalWatch& signals, actors::HostAgent& agent, std::atomic<bool>& left) {
   const auto leave = [&](const std::string& cause) {
     left = true;
-    agent.leave(cause, 0);
+    agent.leave(cause);
   };
   signals.orders({.save = leave, .stop = leave, .stop_now = [&agent](const std::string& reason) {
                     agent.end({.exit_code = static_cast<int>(ErrorKind::retry), .reason = reason});
@@ -101,6 +101,7 @@ int join_run(const Invitation& invitation, int slots, std::chrono::duration<doub
                  .incarnation = actors::random_u64(),
                  .address = interface.address,
                  .traits = own_traits()},
+       .ends_s = own_time_limit(),
        .credentials = credentials,
        .address = invitation.address,
        .port = invitation.port,

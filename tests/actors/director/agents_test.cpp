@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_leaves_is_dismissed_with_its_last_worker) {
   RunningAgent agent(run.authority, run.hosts->port(), "h1", {"/bin/sleep", "1000"});
   run.director.next<HostJoined>();
   run.spawn(7);
-  agent.agent().leave("SIGTERM", 30);
+  agent.agent().leave("SIGTERM");
   const auto draining = run.director.next<HostsDraining>();
   BOOST_TEST((draining.names == std::vector<std::string>{"h1"} && draining.cause == "SIGTERM"));
   run.workers->kill(7);

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tensor/errors/error.h"
+#include "tests/support/expect_error.h"
 
 // Tests what is read from the environment of batch systems and starters of parallel programs.
 
@@ -15,11 +16,15 @@ namespace {
 
 using launch::Job;
 
-Job job_in(const std::map<std::string, std::string>& variables) {
-  return launch::job_of([variables](const std::string& name) -> std::optional<std::string> {
+launch::Environment environment_of(std::map<std::string, std::string> variables) {
+  return [variables = std::move(variables)](const std::string& name) -> std::optional<std::string> {
     const auto found = variables.find(name);
     return found == variables.end() ? std::nullopt : std::optional(found->second);
-  });
+  };
+}
+
+Job job_in(const std::map<std::string, std::string>& variables) {
+  return launch::job_of(environment_of(variables));
 }
 
 /// As sbatch starts a script on the first of three nodes.
@@ -46,6 +51,18 @@ std::map<std::string, std::string> step(const std::string& process, const std::s
 BOOST_AUTO_TEST_CASE(nobody_says_anything) {
   const Job job = job_in({{"HOME", "/root"}});
   BOOST_TEST((job.kind == Job::Kind::none && job.is_first && job.is_first_of_host));
+}
+
+BOOST_AUTO_TEST_CASE(a_job_with_a_time_limit_has_so_many_seconds_left) {
+  const auto left = [](std::map<std::string, std::string> variables, std::int64_t now) {
+    return launch::seconds_left(environment_of(std::move(variables)), now);
+  };
+  BOOST_TEST(left(kBatch, 1'900'000'000) == 0);
+  BOOST_TEST(left({{"SLURM_JOB_END_TIME", "4000000000"}}, 3'999'999'000) == 1000);
+  BOOST_TEST(left({{"SLURM_JOB_END_TIME", "1900000000"}}, 1'900'000'001) == 0);
+  expect_error(ErrorKind::unavailable, {"SLURM_JOB_END_TIME", "soon"}, [&] {
+    left({{"SLURM_JOB_END_TIME", "soon"}}, 0);
+  });
 }
 
 BOOST_AUTO_TEST_CASE(a_slurm_allocation_has_hosts_with_a_slot_for_each_processor) {
