@@ -68,6 +68,7 @@ class OpenHosts : public Hosts {
                                                     .slots = spec.slots,
                                                     .other_slots = spec.other_slots,
                                                     .silent_s = spec.silent_s,
+                                                    .trusted_network = spec.trusted_network,
                                                     .on_lost = spec.on_lost,
                                                     .registry = registry_});
     port_ = links_.publish(actor_, spec.address, spec.port);

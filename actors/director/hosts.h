@@ -24,6 +24,7 @@ struct HostsSpec {
   std::map<std::string, int> slots;           ///< HostsContext::slots
   int other_slots = 1;                        ///< HostsContext::other_slots
   double silent_s = 3;
+  bool trusted_network = false;  ///< HostsContext::trusted_network
   /// Called by a thread of the system when a host is lost.
   std::function<void(const std::string& name)> on_lost;
   std::string own;     ///< name of this host in the run; empty: it takes no worker

@@ -7,6 +7,7 @@
 
 #include "actors/messages/secret.h"
 #include "tensor/errors/error.h"
+#include "transport/ucx/network_interface.h"
 
 namespace troupe::actors {
 
@@ -92,6 +93,12 @@ std::string HostsActor::refusal_of(const HostHello& hello) const {
     if (theirs != own)
       return fmt::format("its {} is {}, but the launcher's is {}", name, theirs, own);
   }
+  if (!context_.trusted_network && !transport::is_private_address(hello.address))
+    return fmt::format(
+        "its address {} is not private, and messages between ranks are plain text; "
+        "cluster.interface names another network, cluster.trusted_network = true "
+        "accepts this one",
+        hello.address);
   return "";
 }
 

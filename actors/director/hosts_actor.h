@@ -24,6 +24,7 @@ struct HostsContext {
   std::map<std::string, int> slots;  ///< of hosts that the run names
   int other_slots = 1;               ///< of others that do not say how many they have
   double silent_s = 3;               ///< a host that says nothing for so long is lost; 0: never
+  bool trusted_network = false;      ///< whether hosts may have addresses that are not private
   /// Called when a host is lost.
   std::function<void(const std::string& name)> on_lost;
   HostRegistry& registry;

@@ -157,6 +157,13 @@ HostGathering::HostGathering(HostsPlan plan, const Manifest& manifest, const Mac
 void HostGathering::open_door(const Manifest& manifest) {
   const NetworkInterface interface = interface_of(manifest->cluster.interface, plan_, own_);
   address_ = interface.address;
+  if (!engine_.trusted_network && !transport::is_private_address(address_))
+    throw Error(
+        ErrorKind::manifest,
+        fmt::format("{}: the address of {} to the other hosts, {}, is not private, and messages "
+                    "between ranks are plain text; name another interface in cluster.interface, or "
+                    "accept this network by cluster.trusted_network = true",
+                    manifest.name(), own_.empty() ? "this host" : own_, address_));
   std::map<std::string, int> slots;
   for (const Host& host : plan_.named) slots[host.name] = host.slots;
   door_ = actors::Hosts::open({.address = address_,
@@ -166,6 +173,7 @@ void HostGathering::open_door(const Manifest& manifest) {
                                .slots = slots,
                                .other_slots = alike_,
                                .silent_s = manifest->recovery.silent_s,
+                               .trusted_network = engine_.trusted_network,
                                .on_lost = [this](const std::string& host) { again(host); },
                                .own = own_,
                                .device = interface.address,

@@ -14,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 
@@ -85,7 +86,44 @@ std::string address_towards(const std::string& host) {
   throw Error(ErrorKind::unavailable, fmt::format("no route to {}: {}", host, std::strerror(why)));
 }
 
+/// The addresses of IPv4 that begin with the first bits of `network`.
+struct Network {
+  std::uint32_t network;
+  int bits;
+  bool has(std::uint32_t address) const { return (address ^ network) >> (32 - bits) == 0; }
+};
+constexpr std::array kPrivateNetworks{Network{0x0a000000, 8},   // 10.0.0.0/8
+                                      Network{0xac100000, 12},  // 172.16.0.0/12
+                                      Network{0xc0a80000, 16},  // 192.168.0.0/16
+                                      Network{0x64400000, 10},  // 100.64.0.0/10
+                                      Network{0xa9fe0000, 16},  // 169.254.0.0/16
+                                      Network{0x7f000000, 8}};  // 127.0.0.0/8
+
+bool is_private(const in_addr& address) {
+  return std::ranges::any_of(kPrivateNetworks, [host = ntohl(address.s_addr)](const Network& one) {
+    return one.has(host);
+  });
+}
+
+bool is_private(const in6_addr& address) {
+  if (IN6_IS_ADDR_V4MAPPED(&address)) {
+    in_addr ipv4{};
+    std::memcpy(&ipv4, &address.s6_addr[12], sizeof ipv4);
+    return is_private(ipv4);
+  }
+  const bool is_unique_local = (address.s6_addr[0] & 0xfe) == 0xfc;  // fc00::/7
+  return is_unique_local || IN6_IS_ADDR_LINKLOCAL(&address) || IN6_IS_ADDR_LOOPBACK(&address);
+}
+
 }  // namespace
+
+bool is_private_address(const std::string& address) {
+  const std::string plain = address.substr(0, address.find('%'));
+  in_addr ipv4{};
+  in6_addr ipv6{};
+  if (inet_pton(AF_INET, plain.c_str(), &ipv4) == 1) return is_private(ipv4);
+  return inet_pton(AF_INET6, plain.c_str(), &ipv6) == 1 && is_private(ipv6);
+}
 
 std::vector<NetworkInterface> network_interfaces() {
   ifaddrs* list = nullptr;

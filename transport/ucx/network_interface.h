@@ -30,6 +30,11 @@ NetworkInterface interface_towards(const std::string& host);
 /// those that exist if there is none, it is down or it has no address.
 NetworkInterface find_interface(const std::string& name_or_address);
 
+/// Whether a numeric address is of a network that the internet does not route to: private (RFC
+/// 1918, RFC 4193), shared by a provider's customers (RFC 6598), link-local or loopback. False for
+/// a text that is no address.
+bool is_private_address(const std::string& address);
+
 /// TCP ports from the first to the last.
 struct PortRange {
   int first = 0;

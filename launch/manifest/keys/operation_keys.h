@@ -136,6 +136,9 @@ inline constexpr std::array kOperationKeys{
     Key{"cluster", "mixed_cpus", SETTING(engine.mixed_cpus), "false", "",
         "Accept hosts whose processors have other instructions, by which products and so losses "
         "may differ in their last bits; off, so that runs repeat"},
+    Key{"cluster", "trusted_network", SETTING(engine.trusted_network), "false", "",
+        "Accept hosts whose addresses are not private: messages between ranks travel in plain "
+        "text, so that who can send packets on that network may read and change them"},
 
     Key{"recovery", "on_failure", SETTING(recovery.on_failure, kOnFailure), "\"replace\"", "",
         "What to do about a lost worker: replace it, shrink to the ranks left, or stop: save what "

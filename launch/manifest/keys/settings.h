@@ -29,12 +29,13 @@ struct Settings : actors::RunSpec {
   enum class EngineKind { automatic, local, ssh, slurm, mpi, join };
   struct Engine {
     EngineKind kind = EngineKind::automatic;
-    std::string ssh;          ///< words of the command, before a host's name
-    std::string program;      ///< path of this program on other hosts; empty: as here
-    double wait_s = 0;        ///< until all hosts have joined
-    std::int64_t min_hosts = 0;  ///< with fewer than named the run begins; 0: never
+    std::string ssh;                   ///< words of the command, before a host's name
+    std::string program;               ///< path of this program on other hosts; empty: as here
+    double wait_s = 0;                 ///< until all hosts have joined
+    std::int64_t min_hosts = 0;        ///< with fewer than named the run begins; 0: never
     std::vector<std::string> forward;  ///< variables that agents are given
     bool mixed_cpus = false;
+    bool trusted_network = false;  ///< ranks may have addresses that are not private
   } engine;
 
   bool other_data = false;     ///< checkpoint.other_data

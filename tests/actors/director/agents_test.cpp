@@ -37,11 +37,12 @@ class RunningAgent {
  public:
   RunningAgent(const Authority& authority, int port, const std::string& host,
                std::vector<std::string> command = {"/bin/cat"},
-               std::map<std::string, std::string> traits = kTraits)
+               std::map<std::string, std::string> traits = kTraits,
+               const std::string& address = "127.0.0.1")
       : agent_(HostAgent::create({.hello = {.token = authority.issue(Role::host, host).token,
                                             .host = {.name = host, .slots = 1, .cores = 3},
                                             .incarnation = random_u64(),
-                                            .address = "127.0.0.1",
+                                            .address = address,
                                             .traits = std::move(traits)},
                                   .credentials = authority.issue(Role::host, host),
                                   .address = "127.0.0.1",
@@ -187,9 +188,19 @@ BOOST_AUTO_TEST_CASE(a_host_that_differs_is_refused_with_both_values) {
   RunningAgent other(run.authority, run.hosts->port(), "h1", {"/bin/cat"}, traits);
   const Outcome outcome = other.outcome();
   BOOST_TEST(outcome.exit_code == 69);
-  BOOST_TEST(outcome.reason == "its UCX is 1.14.0, but the launcher's is 1.13.1");
+  BOOST_TEST(outcome.reason ==
+             "its UCX is 1.14.0, but the launcher's is 1.13.1");
   BOOST_TEST(run.hosts->registry().refusals().at("h1") == outcome.reason);
   BOOST_TEST(run.hosts->registry().entries().empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_host_on_a_public_network_is_refused) {
+  Launcher run;
+  RunningAgent other(run.authority, run.hosts->port(), "h1", {"/bin/cat"}, kTraits, "203.0.113.9");
+  const Outcome outcome = other.outcome();
+  BOOST_TEST(outcome.exit_code == 69);
+  for (const char* word : {"203.0.113.9", "private", "cluster.trusted_network"})
+    BOOST_TEST(outcome.reason.find(word) != std::string::npos, outcome.reason);
 }
 
 BOOST_AUTO_TEST_CASE(a_host_that_nobody_named_has_the_slots_of_others) {

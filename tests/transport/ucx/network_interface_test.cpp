@@ -58,6 +58,16 @@ BOOST_AUTO_TEST_CASE(a_host_without_an_address_is_named) {
                [] { interface_towards("no-such-host.invalid"); });
 }
 
+BOOST_AUTO_TEST_CASE(addresses_that_the_internet_does_not_route_to_are_private) {
+  for (const char* address :
+       {"10.1.2.3", "172.16.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "100.127.255.1",
+        "169.254.1.1", "127.0.0.1", "::1", "fd00::1", "fc00::1", "fe80::1%eth0", "::ffff:10.0.0.1"})
+    BOOST_TEST(is_private_address(address), address);
+  for (const char* address : {"11.0.0.1", "172.15.0.1", "172.32.0.1", "192.169.0.1", "100.128.0.1",
+                              "203.0.113.9", "2001:db8::1", "::ffff:8.8.8.8", "h0", ""})
+    BOOST_TEST(!is_private_address(address), address);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::transport
