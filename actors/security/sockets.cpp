@@ -47,15 +47,28 @@ Socket open_for(const addrinfo& where) {
   return Socket(socket(where.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-/// Connects by the deadline. Returns 0, or the error's number.
-int connect_by(const Socket& socket, const addrinfo& to, Clock::time_point deadline) {
-  if (socket.fd() < 0) return errno;
-  if (connect(socket.fd(), to.ai_addr, to.ai_addrlen) == 0) return 0;
-  if (errno != EINPROGRESS) return errno;
-  if (!wait_for(socket.fd(), POLLOUT, deadline)) return ETIMEDOUT;
+/// The number of the error with which a connect has ended; 0: with none.
+int connect_code(const Socket& socket) {
   int code = 0;
   socklen_t size = sizeof code;
   return getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &code, &size) == 0 ? code : errno;
+}
+
+/// Returns 0, or the error's number: EINPROGRESS if it goes on.
+int connect_now(const Socket& socket, const addrinfo& to) {
+  if (socket.fd() < 0) return errno;
+  return connect(socket.fd(), to.ai_addr, to.ai_addrlen) == 0 ? 0 : errno;
+}
+
+/// Connects by the deadline. Returns 0, or the error's number.
+int connect_by(const Socket& socket, const addrinfo& to, Clock::time_point deadline) {
+  if (const int code = connect_now(socket, to); code != EINPROGRESS) return code;
+  return wait_for(socket.fd(), POLLOUT, deadline) ? connect_code(socket) : ETIMEDOUT;
+}
+
+void send_at_once(const Socket& socket) {
+  const int on = 1;
+  setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
 }  // namespace
@@ -116,11 +129,26 @@ Connected try_connect(const std::string& host, int port, Clock::time_point deadl
     const int code = connect_by(made.socket, *one, deadline);
     made.fault = code == 0 ? "" : std::strerror(code);
     if (code != 0) continue;
-    const int on = 1;
-    setsockopt(made.socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    send_at_once(made.socket);
     break;
   }
   return made;
+}
+
+Connected begin_connect(const std::string& address, int port) {
+  Connected made;
+  const Addresses to = find(address, port, AI_NUMERICHOST, made.fault);
+  if (!to) return made;
+  made.socket = open_for(*to);
+  const int code = connect_now(made.socket, *to);
+  if (code != 0 && code != EINPROGRESS) made.fault = std::strerror(code);
+  send_at_once(made.socket);
+  return made;
+}
+
+std::string fault_of_connect(const Socket& socket) {
+  const int code = connect_code(socket);
+  return code == 0 ? "" : std::strerror(code);
 }
 
 Socket connect_to(const std::string& host, int port, Clock::time_point deadline) {

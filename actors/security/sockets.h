@@ -39,6 +39,11 @@ struct Connected {
 /// by the deadline.
 Connected try_connect(const std::string& host, int port,
                       std::chrono::steady_clock::time_point deadline);
+/// Begins to connect to a numeric address: the socket is ready for POLLOUT once it has connected,
+/// or has not.
+Connected begin_connect(const std::string& address, int port);
+/// Why a socket that was ready has not connected; empty: it has.
+std::string fault_of_connect(const Socket& socket);
 /// Throws Error{unavailable} naming the address and the fault.
 Socket connect_to(const std::string& host, int port,
                   std::chrono::steady_clock::time_point deadline);
