@@ -51,6 +51,9 @@ caf::behavior AgentActor::make_behavior() {
           of_launcher<StopWorkers>([this](const auto& order) { stop(order); }),
           of_launcher<DirectorBeat>([this](const auto& answer) { answered(answer); }),
           of_launcher<FilesWanted>([this](const auto& wanted) { look_for(wanted); }),
+          of_launcher<SurveyBegun>([this](const auto& order) { surveyor_.obey(order); }),
+          of_launcher<ProbeLinks>([this](const auto& order) { surveyor_.obey(order); }),
+          of_launcher<SurveyEnded>([this](const auto& order) { surveyor_.obey(order); }),
           of_launcher<Dismissed>([this](const auto& order) {
             end({.exit_code = order.exit_code, .reason = order.reason});
           }),
@@ -58,12 +61,16 @@ caf::behavior AgentActor::make_behavior() {
       {
           [this](const WorkerExited& exit) { ended(exit); },
           [this](const FilesLookedFor& result) { send(hosts_, result.seen); },
+          [this](const SurveyorTold& told) {
+            std::visit([this](const auto& answer) { send(hosts_, answer); }, told.what);
+          },
           [this](const LeaveOrdered& order) { send(hosts_, HostLeaves{.cause = order.cause}); },
           [this](Tick) { beat(); },
       });
 }
 
 void AgentActor::on_exit() {
+  surveyor_.stop();
   hosts_ = nullptr;
 }
 

@@ -8,6 +8,7 @@
 #include "actors/agent/clock_meter.h"
 #include "actors/agent/host_agent.h"
 #include "actors/agent/processes.h"
+#include "actors/agent/surveyor.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/interfaces.h"
 
@@ -57,6 +58,7 @@ class AgentActor : public ControlActor {
   std::function<void(const Outcome&)> on_end_;
   int door_ = 0;  ///< port at which the host's workers find this actor
   std::set<std::uint64_t> workers_;
+  Surveyor surveyor_{*this, spec_.hello.address};
   double answered_s_ = 0;  ///< when the launcher answered last, on the monotonic clock
   ClockMeter clock_;
 };

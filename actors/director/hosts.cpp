@@ -70,7 +70,9 @@ class OpenHosts : public Hosts {
                                                     .silent_s = spec.silent_s,
                                                     .trusted_network = spec.trusted_network,
                                                     .on_lost = spec.on_lost,
-                                                    .registry = registry_});
+                                                    .registry = registry_,
+                                                    .own = spec.own,
+                                                    .address = spec.address});
     port_ = links_.publish(actor_, spec.address, spec.port);
   }
   ~OpenHosts() override {
@@ -94,6 +96,7 @@ class OpenHosts : public Hosts {
   void ask_for(const std::vector<std::string>& files) override {
     caf::anon_send(actor_, OrderToHosts{FilesWanted{.paths = files}});
   }
+  void survey(SurveyWanted wanted) override { caf::anon_send(actor_, std::move(wanted)); }
   std::unique_ptr<Processes> workers(Processes& own) override {
     return std::make_unique<WorkersOfHosts>(spec_, own, registry_, actor_);
   }

@@ -10,6 +10,7 @@
 
 #include "actors/agent/processes.h"
 #include "actors/director/host_registry.h"
+#include "actors/director/survey_desk.h"
 #include "actors/security/credentials.h"
 #include "actors/topology/reports.h"
 
@@ -48,6 +49,9 @@ class Hosts {
   virtual void serve(const caf::actor& director, const std::vector<Host>& hosts) = 0;
   /// Asks all other hosts for these files; HostRegistry::seen() has their answers later.
   virtual void ask_for(const std::vector<std::string>& files) = 0;
+  /// What the hosts of a plan find out about themselves and the ways between them. `done` is called
+  /// once, by a thread of the system; it is not if the object's actor ends before.
+  virtual void survey(SurveyWanted wanted) = 0;
   /// Workers of all hosts: those of this one are `own`, which outlives the result.
   virtual std::unique_ptr<Processes> workers(Processes& own) = 0;
   /// Fills in what is known of these hosts beside their states.

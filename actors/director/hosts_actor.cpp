@@ -31,6 +31,8 @@ caf::behavior HostsActor::make_behavior() {
           [this](const FilesSeen& seen) {
             if (const Agent* agent = sender()) context_.registry.see(agent->host, seen.bytes);
           },
+          [this](const HostSurveyed& answer) { surveyed(answer); },
+          [this](const LinksProbed& answer) { surveyed(answer); },
       },
       {
           [this](const OrderToHosts& order) {
@@ -38,14 +40,20 @@ caf::behavior HostsActor::make_behavior() {
           },
           [this](const DirectorStarts& start) { serve(start); },
           [this](const HostsDismissed& order) { dismiss(order.reason); },
+          [this](const SurveyWanted& wanted) { surveys_.ask(wanted); },
+          [this](const SurveyorTold& told) {
+            std::visit([this](const auto& x) { surveys_.take(context_.own, x); }, told.what);
+          },
           [this](Tick) {
             look_for_silent();
+            surveys_.pass(std::chrono::duration<double>(kLivenessTick).count());
             delayed_send(this, kLivenessTick, Tick{});
           },
       });
 }
 
 void HostsActor::on_exit() {
+  surveyor_.stop();
   agents_.clear();
   director_ = nullptr;
 }
@@ -150,6 +158,7 @@ void HostsActor::forget(std::string host) {
   if (const Agent* agent = agent_of(host)) liveness_.forget(agent->incarnation);
   std::erase_if(agents_, [&](const auto& agent) { return agent.second.host == host; });
   context_.registry.lose(host);
+  surveys_.lose(host);
 }
 
 void HostsActor::serve(const DirectorStarts& start) {
@@ -209,6 +218,17 @@ void HostsActor::carry_out(const FilesWanted& order) {
 void HostsActor::carry_out(const LetGo& order) {
   if (Agent* agent = agent_of(order.host)) agent->leaves = true;
   dismiss_if_left(order.host);
+}
+
+/// Sends a host its order in a survey. False if the host is gone.
+bool HostsActor::survey(const std::string& host, const Survey::Order& order) {
+  const Agent* agent = agent_of(host);
+  if (!agent && host != context_.own) return false;
+  const auto pass_on = [&](const auto& x) {
+    agent ? send(agent->actor, x) : surveyor_.obey(x);
+  };
+  std::visit(pass_on, order);
+  return true;
 }
 
 void HostsActor::dismiss(const std::string& reason) {

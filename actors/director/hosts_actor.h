@@ -8,7 +8,9 @@
 #include <variant>
 #include <vector>
 
+#include "actors/agent/surveyor.h"
 #include "actors/director/host_registry.h"
+#include "actors/director/survey_desk.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/interfaces.h"
 #include "actors/protocol/liveness.h"
@@ -28,6 +30,8 @@ struct HostsContext {
   /// Called when a host is lost.
   std::function<void(const std::string& name)> on_lost;
   HostRegistry& registry;
+  std::string own;      ///< name of the launcher's own host in surveys
+  std::string address;  ///< of that host, at which the others reach it
 };
 
 /// A host is to have no worker any more once those that it has have ended.
@@ -73,6 +77,11 @@ class HostsActor : public ControlActor {
   void carry_out(const StopWorkers& order);
   void carry_out(const FilesWanted& order);
   void carry_out(const LetGo& order);
+  bool survey(const std::string& host, const Survey::Order& order);
+  template <typename Answer>
+  void surveyed(const Answer& answer) {
+    if (const Agent* agent = sender()) surveys_.take(agent->host, answer);
+  }
   void dismiss(const std::string& reason);
   void look_for_silent();
   // A host's name is taken by value where its entry, which holds it, may be removed.
@@ -91,6 +100,8 @@ class HostsActor : public ControlActor {
   Liveness liveness_;  ///< of agents, by their incarnations
   caf::actor director_;
   std::map<caf::actor_addr, Agent> agents_;
+  Surveyor surveyor_{*this, context_.address};  ///< of the launcher's own host
+  SurveyDesk surveys_{[this](const auto& host, const auto& order) { return survey(host, order); }};
 };
 
 }  // namespace troupe::actors

@@ -73,6 +73,11 @@ ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   add_message_type<FilesWanted>("FilesWanted");
   add_message_type<FilesSeen>("FilesSeen");
   add_message_type<Dismissed>("Dismissed");
+  add_message_type<SurveyBegun>("SurveyBegun");
+  add_message_type<HostSurveyed>("HostSurveyed");
+  add_message_type<ProbeLinks>("ProbeLinks");
+  add_message_type<LinksProbed>("LinksProbed");
+  add_message_type<SurveyEnded>("SurveyEnded");
 }
 
 ControlActor::ControlActor(caf::actor_config& config) : caf::event_based_actor(config) {

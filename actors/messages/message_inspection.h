@@ -10,6 +10,7 @@
 
 #include "actors/messages/join_messages.h"
 #include "actors/messages/messages.h"
+#include "actors/messages/survey_messages.h"
 
 // How CAF serialises the messages of the control plane: field by field. Floating-point numbers are
 // sent as their bits, because CAF 0.17 cannot encode infinities.
@@ -93,6 +94,16 @@ TROUPE_INSPECT(HostLeaves, x.cause)
 TROUPE_INSPECT(FilesWanted, x.paths)
 TROUPE_INSPECT(FilesSeen, x.bytes)
 TROUPE_INSPECT(Dismissed, x.exit_code, x.reason)
+TROUPE_INSPECT(ProbeTarget, x.host, x.address, x.port)
+TROUPE_INSPECT(LinkProbe, x.host, x.to, x.connected, x.fault, x.round_trip_s, x.bytes_per_s,
+               x.clock_ahead_s, x.clock_error_s)
+TROUPE_INSPECT(HostFacts, x.interface, x.free_ports, x.shm_bytes, x.needs_shm, x.locked_bytes,
+               x.flops)
+TROUPE_INSPECT(SurveyBegun, x.survey, x.secret, x.ports, x.looks)
+TROUPE_INSPECT(HostSurveyed, x.survey, x.port, x.fault, x.facts)
+TROUPE_INSPECT(ProbeLinks, x.survey, x.targets, x.patience_s, x.measures)
+TROUPE_INSPECT(LinksProbed, x.survey, x.links)
+TROUPE_INSPECT(SurveyEnded, x.survey)
 TROUPE_INSPECT(Halt, x.configuration, x.kept, x.reconnect, x.reason)
 TROUPE_INSPECT(Halted, x.configuration, x.incarnation, x.address, x.inventory)
 TROUPE_INSPECT(Peers, x.configuration, x.members)

@@ -19,11 +19,23 @@ namespace {
 /// sent in place, as UcxWorker has it.
 constexpr const char* kTcpSegment = "64k";
 
-std::vector<std::string> split(const std::string& list) {
-  std::vector<std::string> items;
-  std::istringstream text(list);
-  for (std::string item; std::getline(text, item, ',');) items.push_back(item);
-  return items;
+/// The words of UCX_TLS.
+struct TransportNames {
+  std::vector<std::string> names;
+  bool has(const char* name) const { return std::ranges::find(names, name) != names.end(); }
+  /// Whether one stands for all transports over shared memory.
+  bool has_shared() const { return has("shm") || has("sm") || has("mm"); }
+};
+struct Transports {
+  TransportNames names;
+  bool excludes = false;  ///< whether all others may be used
+};
+
+Transports parse_transports(const std::string& list) {
+  Transports parsed{.names = {}, .excludes = list.starts_with('^')};
+  std::istringstream text(list.substr(parsed.excludes ? 1 : 0));
+  for (std::string item; std::getline(text, item, ',');) parsed.names.names.push_back(item);
+  return parsed;
 }
 
 /// Makes the settings for connections to other hosts.
@@ -41,14 +53,16 @@ void use_interface(const NetworkInterface& interface) {
 
 bool UcxEnvironment::may_share_memory() const {
   if (transports.empty()) return true;
-  const bool excludes = transports.starts_with('^');
-  const std::vector<std::string> names = split(transports.substr(excludes ? 1 : 0));
-  const auto has = [&names](const char* name) {
-    return std::ranges::find(names, name) != names.end();
-  };
-  const bool has_alias = has("shm") || has("sm") || has("mm");
-  if (excludes) return !has_alias && !(has("posix") && has("sysv"));
-  return has_alias || has("all") || has("posix") || has("sysv");
+  const auto [names, excludes] = parse_transports(transports);
+  if (excludes) return !names.has_shared() && !(names.has("posix") && names.has("sysv"));
+  return names.has_shared() || names.has("all") || names.has("posix") || names.has("sysv");
+}
+
+bool UcxEnvironment::may_use_dev_shm() const {
+  if (transports.empty()) return false;  // UcxWorker excludes it then
+  const auto [names, excludes] = parse_transports(transports);
+  if (excludes) return !names.has_shared() && !names.has("posix");
+  return names.has_shared() || names.has("all") || names.has("posix");
 }
 
 UcxEnvironment prepare_ucx(const UcxNetwork& network) {

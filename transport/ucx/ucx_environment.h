@@ -18,6 +18,8 @@ struct UcxEnvironment {
 
   /// Whether UCX may use shared memory.
   bool may_share_memory() const;
+  /// Whether that may lie in /dev/shm: it does not unless the user asks for such a transport.
+  bool may_use_dev_shm() const;
 };
 
 /// How the nodes of a process are reached by those of other hosts.

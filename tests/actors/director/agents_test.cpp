@@ -89,7 +89,8 @@ struct Launcher {
                    .traits = kTraits,
                    .slots = {{"h1", 2}},
                    .other_slots = 1,
-                   .silent_s = 3});
+                   .silent_s = 3,
+                   .own = "h0"});
   Listener director{*hosts};
   NoWorkers own;
   const std::unique_ptr<Processes> workers = hosts->workers(own);
@@ -208,6 +209,32 @@ BOOST_AUTO_TEST_CASE(a_host_that_nobody_named_has_the_slots_of_others) {
   RunningAgent unnamed(run.authority, run.hosts->port(), "h9");
   const auto joined = run.director.next<HostJoined>();
   BOOST_TEST((joined.host.name == "h9" && joined.host.slots == 1));
+}
+
+BOOST_AUTO_TEST_CASE(hosts_tell_of_themselves_and_of_the_ways_between_them) {
+  Launcher run;
+  RunningAgent one(run.authority, run.hosts->port(), "h1"),
+      two(run.authority, run.hosts->port(), "h2");
+  for (int i = 0; i < 2; ++i) run.director.next<HostJoined>();
+  SurveyPlan plan{.looks = true, .measures = true};
+  for (const char* host : {"h0", "h1", "h2", "h9"})
+    plan.hosts.push_back({.host = host, .address = "127.0.0.1"});
+  try_each_other(plan, 1);
+  std::promise<SurveyResult> told;
+  run.hosts->survey({.plan = plan, .done = [&](const SurveyResult& all) { told.set_value(all); }});
+  const SurveyResult result = told.get_future().get();
+  for (int host = 0; host < 3; ++host) {
+    const SurveyResult::Entry& entry = result.hosts.at(static_cast<std::size_t>(host));
+    BOOST_TEST(entry.fault == "", entry.host);
+    BOOST_TEST(entry.facts.interface == "lo");
+    BOOST_TEST(entry.facts.flops > 0);
+    BOOST_TEST(entry.links.size() == 2u);
+    for (const LinkProbe& link : entry.links) {
+      BOOST_TEST(link.fault == "");
+      BOOST_TEST(link.bytes_per_s > 0);
+    }
+  }
+  BOOST_TEST(result.hosts.at(3).fault != "");
 }
 
 BOOST_AUTO_TEST_CASE(another_runs_host_is_refused) {

@@ -245,6 +245,44 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST((allocated.buckets == 6 && allocated.collectives == 7 && allocated.pools == 8));
 }
 
+BOOST_FIXTURE_TEST_CASE(surveys_survive_the_wire, System) {
+  const auto begun =
+      round_trip(system, SurveyBegun{.survey = 1, .secret = "s", .ports = "1-2", .looks = true});
+  BOOST_TEST((begun.survey == 1u && begun.secret == "s" && begun.ports == "1-2" && begun.looks));
+  const auto surveyed = round_trip(system, HostSurveyed{.survey = 1,
+                                                        .port = 2,
+                                                        .fault = "f",
+                                                        .facts = {.interface = "eth0",
+                                                                  .free_ports = 3,
+                                                                  .shm_bytes = 4,
+                                                                  .needs_shm = true,
+                                                                  .locked_bytes = 5,
+                                                                  .flops = 6}});
+  BOOST_TEST((surveyed.port == 2 && surveyed.fault == "f"));
+  const HostFacts& facts = surveyed.facts;
+  BOOST_TEST((facts.interface == "eth0" && facts.free_ports == 3 && facts.shm_bytes == 4 &&
+              facts.needs_shm && facts.locked_bytes == 5 && facts.flops == 6));
+  const auto order = round_trip(
+      system,
+      ProbeLinks{.survey = 1, .targets = {{"h1", "::1", 7}}, .patience_s = 8, .measures = true});
+  BOOST_TEST((order.targets.at(0).host == "h1" && order.targets.at(0).address == "::1" &&
+              order.targets.at(0).port == 7 && order.patience_s == 8 && order.measures));
+  const auto probed = round_trip(system, LinksProbed{.survey = 1,
+                                                     .links = {{.host = "h1",
+                                                                .to = "t",
+                                                                .connected = true,
+                                                                .fault = "f",
+                                                                .round_trip_s = 1,
+                                                                .bytes_per_s = 2,
+                                                                .clock_ahead_s = -3,
+                                                                .clock_error_s = 4}}});
+  const LinkProbe& link = probed.links.at(0);
+  BOOST_TEST((link.host == "h1" && link.to == "t" && link.connected && link.fault == "f"));
+  BOOST_TEST((link.round_trip_s == 1 && link.bytes_per_s == 2 && link.clock_ahead_s == -3 &&
+              link.clock_error_s == 4));
+  BOOST_TEST(round_trip(system, SurveyEnded{.survey = 9}).survey == 9u);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors

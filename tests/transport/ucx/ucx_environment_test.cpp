@@ -16,6 +16,13 @@ BOOST_AUTO_TEST_CASE(memory_may_be_shared_unless_the_transports_leave_no_way) {
     BOOST_TEST(!UcxEnvironment{.transports = transports}.may_share_memory(), transports);
 }
 
+BOOST_AUTO_TEST_CASE(dev_shm_is_used_if_the_user_asks_for_it) {
+  for (const char* transports : {"all", "shm,self", "tcp,posix", "^tcp", "^sysv"})
+    BOOST_TEST(UcxEnvironment{.transports = transports}.may_use_dev_shm(), transports);
+  for (const char* transports : {"", "tcp,self", "tcp,sysv", "^posix", "^shm", "^mm,tcp"})
+    BOOST_TEST(!UcxEnvironment{.transports = transports}.may_use_dev_shm(), transports);
+}
+
 BOOST_AUTO_TEST_CASE(what_the_user_has_set_is_found) {
   const test::ChosenTransports chosen("tcp,self");
   BOOST_TEST(prepare_ucx().transports == "tcp,self");
