@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "actors/messages/secret.h"
-#include "launch/host/quantities.h"
 #include "launch/hosts/invitation.h"
 #include "launch/hosts/traits.h"
 #include "tensor/errors/error.h"
@@ -144,6 +143,7 @@ HostGathering::HostGathering(HostsPlan plan, const Manifest& manifest, const Mac
     : plan_(std::move(plan)),
       authority_(plan_.token.empty() ? actors::Authority() : actors::Authority(plan_.token)),
       engine_(manifest->engine),
+      traits_(traits_for(engine_)),
       interface_(manifest->cluster.interface),
       machine_(machine),
       alike_((manifest->num_ranks() + plan_.count - 1) / std::max(1, plan_.count)),
@@ -169,7 +169,7 @@ void HostGathering::open_door(const Manifest& manifest) {
   door_ = actors::Hosts::open({.address = address_,
                                .port = plan_.port,
                                .credentials = authority_.issue(actors::Role::director, "director"),
-                               .traits = traits_for(engine_),
+                               .traits = traits_,
                                .slots = slots,
                                .other_slots = alike_,
                                .silent_s = manifest->recovery.silent_s,
@@ -363,17 +363,6 @@ std::vector<Host> HostGathering::hosts() const {
   if (plan_.named.empty())
     for (const auto& [name, host] : joined) hosts.push_back(host);
   return hosts;
-}
-
-std::string HostGathering::lines() const {
-  std::map<std::string, std::string> addresses{{own_, address_}};
-  for (const auto& entry : door_->registry().entries()) addresses[entry.host.name] = entry.address;
-  std::string lines;
-  for (const Host& host : hosts())
-    lines += fmt::format("host      {}, {}, {} slot{}, {} cores, {}\n", host.name,
-                         addresses[host.name], host.slots, host.slots == 1 ? "" : "s", host.cores,
-                         bytes_text(host.memory_bytes));
-  return lines;
 }
 
 }  // namespace troupe::launch

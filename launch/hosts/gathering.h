@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,11 +44,13 @@ class HostGathering {
   /// Leaves an invitation in a file, which only this user can read, until the object ends.
   void invite(const std::filesystem::path& file);
   const std::shared_ptr<actors::Hosts>& door() const { return door_; }
+  /// Name of this host in the run; empty: it takes no rank.
+  const std::string& own() const { return own_; }
+  /// What is equal on all hosts (HostHello::traits).
+  const std::map<std::string, std::string>& traits() const { return traits_; }
   /// The address at which other hosts reach this one, and who signs what they show.
   const std::string& address() const { return address_; }
   const actors::Authority& authority() const { return authority_; }
-  /// A line for each host, for people.
-  std::string lines() const;
 
  private:
   void open_door(const Manifest& manifest);
@@ -62,6 +65,7 @@ class HostGathering {
   HostsPlan plan_;
   const actors::Authority authority_;  ///< of the run
   const Settings::Engine engine_;
+  const std::map<std::string, std::string> traits_;
   const std::string interface_;  ///< cluster.interface
   const Machine machine_;
   const int alike_;  ///< ranks of a host if all have as many

@@ -21,6 +21,7 @@
 #include "launch/host/resources.h"
 #include "launch/host/signals.h"
 #include "launch/hosts/gathering.h"
+#include "launch/hosts/look_at_hosts.h"
 #include "launch/manifest/inputs/corpus.h"
 #include "launch/manifest/inputs/differences.h"
 #include "launch/manifest/inputs/inputs.h"
@@ -266,8 +267,12 @@ std::unique_ptr<HostGathering> gather_hosts(HostsPlan plan, const Manifest& mani
   auto gathering = std::make_unique<HostGathering>(std::move(plan), manifest, machine);
   console.show(gathering->join_line());
   gathering->wait([&console](const std::string& text) { console.show(text); });
+  const HostsFound found = look_at_hosts(*gathering, manifest);
+  console.show(to_text(found));
+  const Preflight judged = judge(found);
+  for (const std::string& warning : judged.warnings) console.print_error("warning: " + warning);
+  require_fit(judged);
   gathering->check_files(first_folder_above(manifest->dir), token_files(manifest));
-  console.show(gathering->lines());
   return gathering;
 }
 
