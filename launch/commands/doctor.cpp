@@ -203,14 +203,6 @@ std::string to_text(const Checkup& checkup) {
                      checkup.what, checkup.detail);
 }
 
-int run(const DoctorOptions&) {
-  const std::vector<Checkup> checkups = examine_machine(own_gpus());
-  for (const Checkup& checkup : checkups) print(to_text(checkup));
-  const bool fit = std::ranges::none_of(
-      checkups, [](const Checkup& c) { return c.result == Checkup::Result::failure; });
-  return fit ? 0 : static_cast<int>(ErrorKind::unavailable);
-}
-
 int run(const DevicesOptions&) {
   print(nlohmann::json(tensor::report_cuda_devices()).dump() + "\n");
   return 0;

@@ -147,9 +147,7 @@ Options parse_options(int argc, const char* const* argv) {
   add("export", add_export);
   add("tokenize", add_tokenize);
   add("schedule", add_schedule);
-  command(app, "doctor", "Check this machine: cores, memory, shared memory, transports, libraries",
-          "  troupe doctor");
-  commands["doctor"] = [] { return DoctorOptions{}; };
+  add("doctor", add_doctor);
   app.add_subcommand("devices", "Report the GPUs of this machine; started by other commands")
       ->group("");
   commands["devices"] = [] { return DevicesOptions{}; };

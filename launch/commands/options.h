@@ -65,7 +65,12 @@ struct CollectivesOptions {
   std::string run;
 };
 
-struct DoctorOptions {};
+struct DoctorOptions {
+  std::string hosts;  ///< manifest of the run whose hosts are examined; empty: this machine is
+  std::vector<std::string> overrides;
+  HostOptions with;  ///< which hosts these are
+  bool json = false;
+};
 
 struct TapOptions {
   std::string run;

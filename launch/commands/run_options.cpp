@@ -5,11 +5,28 @@
 namespace troupe::launch {
 namespace {
 
-void add_overrides(CLI::App* sub, std::vector<std::string>& overrides) {
-  sub->add_option("--set", overrides, "Override a key of the manifest; may be repeated")
+CLI::Option* add_overrides(CLI::App* sub, std::vector<std::string>& overrides) {
+  return sub->add_option("--set", overrides, "Override a key of the manifest; may be repeated")
       ->type_name("TABLE.KEY=VALUE")
       ->expected(1)
       ->take_all();
+}
+
+/// The options by which other hosts are named, or come. Returns them.
+std::vector<CLI::Option*> add_host_options(CLI::App* sub, HostOptions& hosts) {
+  return {sub->add_option("--hostfile", hosts.hostfile,
+                          "Train on these hosts, one a line, as h0:2 or 'h0 slots=2'; in place of "
+                          "cluster.hosts")
+              ->type_name("FILE"),
+          number(sub, "--wait-for-hosts", hosts.wait_for_hosts, 1, 65536,
+                 "Train on so many hosts that come by troupe join, this one included")
+              ->type_name("N"),
+          sub->add_option("--rendezvous", hosts.rendezvous,
+                          "Where they come: a name of this host and a port; default: any port")
+              ->type_name("HOST:PORT"),
+          sub->add_option("--token-file", hosts.token_file,
+                          "File with the secret that they know, of mode 0600")
+              ->type_name("FILE")};
 }
 
 CLI::App* command_of_run(CLI::App& app, std::string& run, const char* name, const char* what,
@@ -68,25 +85,30 @@ void add_launch(CLI::App& app, LaunchOptions& o) {
   from->needs(data);
   manifest->excludes(resume)->excludes(from);
   resume->excludes(from);
-  sub->add_option("--hostfile", o.hosts.hostfile,
-                  "Train on these hosts, one a line, as h0:2 or 'h0 slots=2'; in place of "
-                  "cluster.hosts")
-      ->type_name("FILE");
-  number(sub, "--wait-for-hosts", o.hosts.wait_for_hosts, 1, 65536,
-         "Train on so many hosts that come by troupe join, this one included")
-      ->type_name("N");
-  sub->add_option("--rendezvous", o.hosts.rendezvous,
-                  "Where they come: a name of this host and a port; default: any port")
-      ->type_name("HOST:PORT");
-  sub->add_option("--token-file", o.hosts.token_file,
-                  "File with the secret that they know, of mode 0600")
-      ->type_name("FILE");
+  add_host_options(sub, o.hosts);
   add_overrides(sub, o.overrides);
   sub->callback([&o] {
     if (o.manifest.empty() && o.resume.empty() && o.from.empty())
       throw CLI::RequiredError(
           "a manifest, --resume with a run directory, or --from with a model,");
   });
+}
+
+void add_doctor(CLI::App& app, DoctorOptions& o) {
+  CLI::App* sub = command(
+      app, "doctor",
+      "Check this machine, or a run's hosts: cores, memory, shared memory, transports, libraries",
+      "  troupe doctor\n"
+      "  troupe doctor --hosts run.toml\n"
+      "  troupe doctor --hosts run.toml --hostfile hosts --json\n"
+      "With --hosts the run's hosts join as for a launch, look at themselves and at the network\n"
+      "between them, and leave. Exit code 69 if a launch would be refused.");
+  auto* hosts = sub->add_option("--hosts", o.hosts, "Check the hosts of the run of this manifest")
+                    ->type_name("FILE");
+  for (CLI::Option* option : add_host_options(sub, o.with)) option->needs(hosts);
+  add_overrides(sub, o.overrides)->needs(hosts);
+  sub->add_flag("--json", o.json, "Print one JSON object: hosts, links, equal, refusals, warnings")
+      ->needs(hosts);
 }
 
 void add_join(CLI::App& app, JoinOptions& o) {

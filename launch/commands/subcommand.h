@@ -63,6 +63,7 @@ CLI::Option* number(CLI::App* sub, const char* name, T& value, Limit low, Limit 
 
 void add_plan(CLI::App& app, PlanOptions& o);
 void add_launch(CLI::App& app, LaunchOptions& o);
+void add_doctor(CLI::App& app, DoctorOptions& o);
 void add_join(CLI::App& app, JoinOptions& o);
 void add_hosts(CLI::App& app, HostsOptions& o);
 void add_status(CLI::App& app, StatusOptions& o);

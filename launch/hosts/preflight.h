@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -33,5 +34,7 @@ Preflight judge(const HostsFound& found);
 
 /// A line for each host, one for the ways between them, one for what is equal on all. For people.
 std::string to_text(const HostsFound& found);
+/// {hosts, links, equal, refusals, warnings}.
+nlohmann::json to_json(const HostsFound& found, const Preflight& judged);
 
 }  // namespace troupe::launch

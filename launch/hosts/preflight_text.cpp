@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "launch/host/quantities.h"
 #include "launch/hosts/preflight.h"
 
-// What people are told of the hosts of a run.
+// What people and programs are told of the hosts of a run.
 
 namespace troupe::launch {
 namespace {
 
+using nlohmann::json;
 using One = HostsFound::One;
 
 std::string speed_text(double bytes_per_s) {
@@ -65,6 +67,31 @@ std::string ways_line(const HostsFound& found) {
       count, span_text(longest_s), far, speed_text(slowest), slow);
 }
 
+json to_json(const std::string& from, const actors::LinkProbe& link) {
+  return {{"from", from},
+          {"to", link.host},
+          {"address", link.to},
+          {"fault", link.fault},
+          {"round_trip_s", link.round_trip_s},
+          {"bytes_per_s", link.bytes_per_s}};
+}
+
+json to_json(const One& one) {
+  const actors::HostFacts& facts = one.survey.facts;
+  return {{"host", one.host.name},
+          {"interface", facts.interface},
+          {"address", one.survey.address},
+          {"slots", one.host.slots},
+          {"ranks", one.ranks},
+          {"cores", one.host.cores},
+          {"memory_bytes", one.host.memory_bytes},
+          {"shm_bytes", facts.shm_bytes},
+          {"locked_bytes", facts.locked_bytes},
+          {"free_ports", facts.free_ports},
+          {"flops", facts.flops},
+          {"fault", one.survey.fault}};
+}
+
 }  // namespace
 
 std::string to_text(const HostsFound& found) {
@@ -79,6 +106,26 @@ std::string to_text(const HostsFound& found) {
   for (const auto& [name, value] : found.traits)
     equal += fmt::format("{}{} {}", equal.empty() ? "" : ", ", name, value);
   return text + "equal     " + equal + "\n";
+}
+
+json to_json(const HostsFound& found, const Preflight& judged) {
+  json all{{"hosts", json::array()},
+           {"links", json::array()},
+           {"equal", found.traits},
+           {"refusals", judged.refusals},
+           {"warnings", judged.warnings}};
+  for (const One& one : found.hosts) {
+    json row = to_json(one);
+    if (const auto link = found.from_launcher.find(one.host.name);
+        link != found.from_launcher.end()) {
+      row["clock_ahead_s"] = link->second.clock_ahead_s;
+      row["clock_error_s"] = link->second.clock_error_s;
+    }
+    all["hosts"].push_back(std::move(row));
+    for (const actors::LinkProbe& link : one.survey.links)
+      all["links"].push_back(to_json(one.host.name, link));
+  }
+  return all;
 }
 
 }  // namespace troupe::launch

@@ -56,7 +56,9 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
       {"scale",
        {"-h", "--help", "--pp", "--dp", "--tp", "--layout", "--schedule", "--without-host",
         "--hosts", "--json"}},
-      {"doctor", {"-h", "--help"}},
+      {"doctor",
+       {"-h", "--help", "--hosts", "--hostfile", "--wait-for-hosts", "--rendezvous",
+        "--token-file", "--set", "--json"}},
       {"generate",
        {"-h", "--help", "--prompt", "--prompt-file", "--chat", "--tokens", "--seed",
         "--temperature", "--top-k", "--top-p", "--stop", "--json", "--tp", "--pp", "--threads",
@@ -147,7 +149,11 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
   BOOST_TEST(trace.steps == 2);
   BOOST_TEST(trace.output == "t");
   BOOST_TEST(std::get<StatusOptions>(parsed({"status", "r", "--diagnose"})).diagnose);
-  BOOST_TEST((std::holds_alternative<DoctorOptions>(parsed({"doctor"}))));
+  BOOST_TEST(std::get<DoctorOptions>(parsed({"doctor"})).hosts == "");
+  const auto doctor = std::get<DoctorOptions>(
+      parsed({"doctor", "--hosts", "m.toml", "--hostfile", "h", "--set", "mesh.pp=2", "--json"}));
+  BOOST_TEST((doctor.hosts == "m.toml" && doctor.with.hostfile == "h" && doctor.json));
+  BOOST_TEST(doctor.overrides == std::vector<std::string>{"mesh.pp=2"});
   BOOST_TEST(std::get<CheckpointOptions>(parsed({"checkpoint", "r"})).run == "r");
   BOOST_TEST(std::get<CheckpointOptions>(parsed({"checkpoint", "r", "--json"})).json);
   const auto scale = std::get<ScaleOptions>(

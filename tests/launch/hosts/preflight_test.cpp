@@ -64,6 +64,11 @@ BOOST_AUTO_TEST_CASE(hosts_with_which_nothing_is_wrong_are_told_of) {
         "unlimited, 20.0 GFLOP/s a core, 0.1 ms away, 1 GB/s, clock equal within",
         "ways      6 between hosts", "equal     UCX 1.13.1, program 0.1 (ab)\n"})
     BOOST_TEST(text.find(words) != std::string::npos, words << " in " << text);
+  const auto json = to_json(found, judged);
+  BOOST_TEST(json.at("hosts").size() == 3u);
+  BOOST_TEST(json.at("hosts")[1].at("interface") == "eth0");
+  BOOST_TEST(json.at("links").size() == 6u);
+  BOOST_TEST(json.at("refusals").empty());
 }
 
 BOOST_AUTO_TEST_CASE(two_hosts_that_do_not_reach_each_other_are_one_refusal) {
