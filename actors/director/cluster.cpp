@@ -47,7 +47,8 @@ class LocalCluster : public Cluster {
                             .on_end = [this](const Outcome& outcome) {
                               outcome_ = outcome;
                               processes_.quit();
-                            }};
+                            },
+                            .hosts = hosts_.get()};
     stages::ModelSource source;
     if (!spec.checkpoint.resume.empty()) {
       const auto start = stages::CheckpointReader::open(spec.checkpoint.resume);

@@ -62,6 +62,7 @@ caf::behavior Director::make_behavior() {
           [this](const SpawnDue& due) { start_due(due.incarnation); },
           [this](const ScaleOrder& order) { ordered(order); },
           [this](const SaveOrder& order) { ordered(order); },
+          [this](const WaysTried& tried) { on_tried(tried); },
           [this](const RanksWatched& by) { on_ranks_watched(by); },
           [this](const ReportRefused& message) { perform(message); },
           [this](const ReplicaVote& vote) { on_vote(vote); },
@@ -77,6 +78,7 @@ caf::behavior Director::make_behavior() {
           [this](Tick) {
             watch_over_workers();
             leave_in_time();
+            watch_over_ways();
             report_own_activity();
             delayed_send(this, kLivenessTick, Tick{});
           },
@@ -208,6 +210,8 @@ void Director::on_advice(const Tuner::Advice& advice) {
 
 void Director::handle(Event event) {
   const double now = now_s();
+  if (!std::holds_alternative<TimerRang>(event) && !std::holds_alternative<GrowTimerRang>(event))
+    ways_.progressed();
   std::visit(
       [&](auto& e) {
         if constexpr (requires { e.now_s; }) {

@@ -19,6 +19,7 @@
 #include "actors/monitors/hub.h"
 #include "actors/protocol/hosts/time_limits.h"
 #include "actors/protocol/liveness.h"
+#include "actors/protocol/hosts/way_watch.h"
 #include "actors/protocol/protocol.h"
 #include "actors/protocol/recovery_clock.h"
 #include "actors/tuning/tuner.h"
@@ -42,11 +43,17 @@ struct DirectorContext {
   Processes& processes;
   StatusBoard& board;
   std::function<void(const Outcome&)> on_end;
+  Hosts* hosts = nullptr;  ///< of a run on several
 };
 
 /// The wait before a worker is started is over. Sent only within the launcher.
 struct SpawnDue {
   std::uint64_t incarnation = 0;
+};
+
+/// What hosts that tried the ways to each other have found. Sent only within the launcher.
+struct WaysTried {
+  SurveyResult found;
 };
 
 /// An order to change the cluster; `answer` is called with the result. Sent only within the
@@ -125,6 +132,10 @@ class Director : public ControlActor {
   void perform(const KillWorkers& effect);
   void perform(const End& effect);
 
+  // Defined in director_ways.cpp.
+  void watch_over_ways();
+  void on_tried(const WaysTried& tried);
+
   // Defined in director_spawns.cpp.
   void start(const SpawnWorker& worker);
   void start_due(std::uint64_t incarnation);
@@ -164,6 +175,7 @@ class Director : public ControlActor {
   // What each replica measured in the current step.
   std::vector<std::shared_ptr<const StepReport::Measured>> measured_;
   Liveness liveness_;
+  WayWatch ways_;
   TimeLimits limits_;
   RecoveryClock ordered_;      ///< times the order that is carried out
   RecoveryClock recovery_;     ///< times any other change, whatever is ordered on the way
@@ -184,4 +196,5 @@ class Director : public ControlActor {
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::SpawnDue)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ScaleOrder)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::WaysTried)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::SaveOrder)

@@ -97,6 +97,10 @@ class OpenHosts : public Hosts {
     caf::anon_send(actor_, OrderToHosts{FilesWanted{.paths = files}});
   }
   void survey(SurveyWanted wanted) override { caf::anon_send(actor_, std::move(wanted)); }
+  void give_up(const std::string& host, const std::string& cause) override {
+    caf::anon_send(actor_, HostGivenUp{.host = host, .cause = cause});
+  }
+  const std::string& own() const override { return spec_.own; }
   std::unique_ptr<Processes> workers(Processes& own) override {
     return std::make_unique<WorkersOfHosts>(spec_, own, registry_, actor_);
   }

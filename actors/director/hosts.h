@@ -52,6 +52,11 @@ class Hosts {
   /// What the hosts of a plan find out about themselves and the ways between them. `done` is called
   /// once, by a thread of the system; it is not if the object's actor ends before.
   virtual void survey(SurveyWanted wanted) = 0;
+  /// Takes a host out of the run, as if it were lost. If its agent lives, it ends the workers
+  /// there, and may join anew.
+  virtual void give_up(const std::string& host, const std::string& cause) = 0;
+  /// Name of this host in the run; empty: it takes no worker.
+  virtual const std::string& own() const = 0;
   /// Workers of all hosts: those of this one are `own`, which outlives the result.
   virtual std::unique_ptr<Processes> workers(Processes& own) = 0;
   /// Fills in what is known of these hosts beside their states.

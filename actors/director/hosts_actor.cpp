@@ -40,6 +40,7 @@ caf::behavior HostsActor::make_behavior() {
           },
           [this](const DirectorStarts& start) { serve(start); },
           [this](const HostsDismissed& order) { dismiss(order.reason); },
+          [this](const HostGivenUp& order) { lose(order.host, order.cause); },
           [this](const SurveyWanted& wanted) { surveys_.ask(wanted); },
           [this](const SurveyorTold& told) {
             std::visit([this](const auto& x) { surveys_.take(context_.own, x); }, told.what);

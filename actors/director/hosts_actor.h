@@ -47,6 +47,11 @@ struct DirectorStarts {
   caf::actor director;
   std::vector<std::string> known;
 };
+/// The run is to go on without a host.
+struct HostGivenUp {
+  std::string host;
+  std::string cause;
+};
 /// The run is over: all hosts are dismissed.
 struct HostsDismissed {
   std::string reason;
@@ -108,4 +113,5 @@ class HostsActor : public ControlActor {
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::OrderToHosts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DirectorStarts)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostGivenUp)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostsDismissed)

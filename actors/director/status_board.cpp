@@ -17,6 +17,10 @@ void show_activity(const Heartbeat& beat, const Configuration& configuration, st
     RankStatus& shown = status.ranks[static_cast<std::size_t>(rank)];
     shown.state = beat.state;
     shown.waiting_for = beat.waiting_for;
+    shown.waits_long_for.clear();
+    for (const int id : beat.waits_long_for)
+      if (const int of = configuration.members.rank_of_id(id); of >= 0)
+        shown.waits_long_for.push_back(of);
     shown.resident_bytes = beat.resident_bytes;
     shown.allocated = beat.allocated;
     shown.saved_bytes = beat.saved_bytes;

@@ -32,6 +32,14 @@ void try_each_other(SurveyPlan& plan, std::uint64_t seed) {
   }
 }
 
+std::vector<BrokenWay> SurveyResult::broken_ways() const {
+  std::vector<BrokenWay> broken;
+  for (const Entry& entry : hosts)
+    for (const LinkProbe& link : entry.links)
+      if (!link.connected) broken.push_back({entry.host, link.host, link.to + ": " + link.fault});
+  return broken;
+}
+
 Survey::Survey(std::uint64_t number, SurveyPlan plan, std::string secret, Send send)
     : number_(number), plan_(std::move(plan)), send_(std::move(send)), states_(plan_.hosts.size()) {
   for (const SurveyPlan::Place& place : plan_.hosts)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/messages/survey_messages.h"
+#include "actors/protocol/hosts/partition.h"
 
 namespace troupe::actors {
 
@@ -41,6 +42,9 @@ struct SurveyResult {
     std::vector<LinkProbe> links;  ///< to those that had a port
   };
   std::vector<Entry> hosts;
+
+  /// The ways on which no connection was made.
+  std::vector<BrokenWay> broken_ways() const;
 };
 
 /// A survey as a state machine without clock and connections: hosts open their ports, try the ways

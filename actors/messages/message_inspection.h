@@ -149,7 +149,8 @@ TROUPE_INSPECT(AllocatedMemory, x.stage.weights, x.stage.gradients, x.stage.opti
                x.stage.activations, x.stage.packed, x.stage.gathered, x.stage.buckets, x.buckets,
                x.collectives, x.pools)
 TROUPE_INSPECT(Heartbeat, x.incarnation, x.progress, x.longest_action_s, x.state, x.waiting_for,
-               x.resident_bytes, x.allocated, x.saved_bytes, x.mailbox_depth, x.links)
+               x.waits_long_for, x.resident_bytes, x.allocated, x.saved_bytes, x.mailbox_depth,
+               x.links)
 
 #undef TROUPE_INSPECT
 

@@ -175,6 +175,7 @@ struct Heartbeat {
   double longest_action_s = 0;  ///< duration of the longest action so far
   std::string state;
   std::string waiting_for;
+  std::vector<int> waits_long_for;  ///< Member::id of those for which it has waited for seconds
   std::uint64_t resident_bytes = 0;  ///< resident memory of the worker process
   AllocatedMemory allocated;         ///< of it, what the rank has allocated
   std::uint64_t saved_bytes = 0;     ///< bytes written of its part of the newest checkpoint

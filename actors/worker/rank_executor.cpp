@@ -25,6 +25,8 @@ constexpr std::uint64_t kEvalStep = std::uint64_t{1} << 62;
 /// A longer wait for a peer is an error that names it. The director notices at once if a peer dies;
 /// this limit is for failures that nothing notices.
 constexpr std::chrono::minutes kPeerDeadline{10};
+/// A wait that is longer is told with the ranks that it is for: the way to them may be broken.
+constexpr double kLongWaitS = 2;
 
 /// The resident memory of this process, as the kernel counts it; 0 if it is not known.
 std::uint64_t resident_memory() {
@@ -239,6 +241,7 @@ Heartbeat RankExecutor::activity() const {
                  .resident_bytes = resident_bytes,
                  .allocated = allocated,
                  .saved_bytes = writer_.bytes()};
+  if (wait && wait->seconds > kLongWaitS) beat.waits_long_for = wait->on;
   for (const auto& edge : counts.edges)
     beat.links.push_back({.to = edge.to, .queued = edge.queued});
   return beat;

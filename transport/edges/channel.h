@@ -57,6 +57,7 @@ struct Wait {
   /// "activation of step 7, microbatch 3 into chunk 2 from rank 1", "credit for ...", ...
   std::string what;
   double seconds = 0;
+  std::vector<int> on = {};  ///< the processes that it is for; of a collective the first few
 };
 
 struct EdgeCount {

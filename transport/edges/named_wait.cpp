@@ -55,7 +55,12 @@ int WaitBoard::rank_of(int process) const {
 std::optional<Wait> WaitBoard::current() const {
   const std::lock_guard lock(mutex_);
   if (!note_) return std::nullopt;
-  return Wait{.what = to_string(*note_, ranks_), .seconds = seconds(Clock::now() - since_)};
+  Wait wait{.what = to_string(*note_, ranks_), .seconds = seconds(Clock::now() - since_)};
+  if (note_->what == WaitNote::What::collective)
+    wait.on.assign(note_->missing.begin(), note_->missing.end());
+  else
+    wait.on.push_back(note_->peer);
+  return wait;
 }
 
 NamedWait::NamedWait(WaitBoard& board, const WaitNote& note) : board_(board) {
