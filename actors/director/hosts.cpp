@@ -72,7 +72,8 @@ class OpenHosts : public Hosts {
                                                     .on_lost = spec.on_lost,
                                                     .registry = registry_,
                                                     .own = spec.own,
-                                                    .address = spec.address});
+                                                    .address = spec.address,
+                                                    .ports = spec.ports});
     port_ = links_.publish(actor_, spec.address, spec.port);
   }
   ~OpenHosts() override {

@@ -31,6 +31,7 @@ struct HostsSpec {
   std::string own;     ///< name of this host in the run; empty: it takes no worker
   std::string device;  ///< WorkerBootstrap::device of its workers
   double ends_s = 0;   ///< when this host is taken away, on the monotonic clock; 0: not known
+  std::string ports;   ///< cluster.ports
 };
 
 /// The launcher's door for other hosts, open from before the run until after it, with the actor

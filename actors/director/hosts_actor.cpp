@@ -40,6 +40,7 @@ caf::behavior HostsActor::make_behavior() {
           },
           [this](const DirectorStarts& start) { serve(start); },
           [this](const HostsDismissed& order) { dismiss(order.reason); },
+          [this](const HostAdmitted& newcomer) { admit(newcomer); },
           [this](const HostGivenUp& order) { lose(order.host, order.cause); },
           [this](const SurveyWanted& wanted) { surveys_.ask(wanted); },
           [this](const SurveyorTold& told) {
@@ -88,7 +89,7 @@ HostWelcome HostsActor::welcome(const HostHello& hello) {
                           .address = hello.address,
                           .ends_s = ends_s,
                           .heard_s = now_s()});
-  tell(HostJoined{.host = host, .ends_s = ends_s, .now_s = now_s()});
+  if (director_) admit({.host = host, .incarnation = hello.incarnation, .ends_s = ends_s});
   return {};
 }
 
@@ -169,7 +170,7 @@ void HostsActor::serve(const DirectorStarts& start) {
     if (is_known && entry.lost)
       tell(HostLost{.name = entry.host.name, .cause = "it left at once", .now_s = now_s()});
     else if (!is_known && !entry.lost)
-      tell(HostJoined{.host = entry.host, .ends_s = entry.ends_s, .now_s = now_s()});
+      admit({.host = entry.host, .incarnation = entry.incarnation, .ends_s = entry.ends_s});
   }
 }
 

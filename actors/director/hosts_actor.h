@@ -32,6 +32,7 @@ struct HostsContext {
   HostRegistry& registry;
   std::string own;      ///< name of the launcher's own host in surveys
   std::string address;  ///< of that host, at which the others reach it
+  std::string ports;    ///< cluster.ports
 };
 
 /// A host is to have no worker any more once those that it has have ended.
@@ -46,6 +47,13 @@ struct OrderToHosts {
 struct DirectorStarts {
   caf::actor director;
   std::vector<std::string> known;
+};
+/// A host has joined a live run, which it is to be part of.
+struct HostAdmitted {
+  Host host;
+  std::uint64_t incarnation = 0;  ///< of its agent
+  double ends_s = 0;              ///< as HostJoined::ends_s
+  bool waits = false;             ///< it was told of that it has to wait
 };
 /// The run is to go on without a host.
 struct HostGivenUp {
@@ -82,6 +90,9 @@ class HostsActor : public ControlActor {
   void carry_out(const StopWorkers& order);
   void carry_out(const FilesWanted& order);
   void carry_out(const LetGo& order);
+  // Defined in hosts_admission.cpp.
+  void admit(const HostAdmitted& newcomer);
+  void tried(const HostAdmitted& newcomer, const SurveyResult& found);
   bool survey(const std::string& host, const Survey::Order& order);
   template <typename Answer>
   void surveyed(const Answer& answer) {
@@ -113,5 +124,6 @@ class HostsActor : public ControlActor {
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::OrderToHosts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DirectorStarts)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostAdmitted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostGivenUp)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostsDismissed)

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
 #include <random>
 #include <utility>
 
@@ -30,6 +32,17 @@ void try_each_other(SurveyPlan& plan, std::uint64_t seed) {
     auto& tries = plan.hosts[static_cast<std::size_t>(host)].tries;
     for (const int step : steps) tries.push_back((host + step) % count);
   }
+}
+
+void try_the_last(SurveyPlan& plan, std::uint64_t seed) {
+  if (plan.hosts.empty()) return;
+  const int last = static_cast<int>(plan.hosts.size()) - 1;
+  std::vector<int> others(static_cast<std::size_t>(last));
+  std::iota(others.begin(), others.end(), 0);
+  auto& tries = plan.hosts.back().tries;
+  std::ranges::sample(others, std::back_inserter(tries), kFollowing + kDrawn,
+                      std::mt19937_64(seed));
+  for (const int other : tries) plan.hosts[static_cast<std::size_t>(other)].tries.push_back(last);
 }
 
 std::vector<BrokenWay> SurveyResult::broken_ways() const {

@@ -32,6 +32,9 @@ struct SurveyPlan {
 /// it and 16 that are drawn, so that a survey of thousands takes no longer than one of 64.
 void try_each_other(SurveyPlan& plan, std::uint64_t seed);
 
+/// Has the last host of a plan and others, up to 32 that are drawn, try the ways between them.
+void try_the_last(SurveyPlan& plan, std::uint64_t seed);
+
 /// What came of a survey, by host, in the plan's order.
 struct SurveyResult {
   struct Entry {

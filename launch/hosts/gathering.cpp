@@ -177,7 +177,8 @@ void HostGathering::open_door(const Manifest& manifest) {
                                .on_lost = [this](const std::string& host) { again(host); },
                                .own = own_,
                                .device = interface.address,
-                               .ends_s = own_time_limit()});
+                               .ends_s = own_time_limit(),
+                               .ports = manifest->cluster.ports});
 }
 
 void HostGathering::start_agents() {

@@ -70,6 +70,24 @@ BOOST_AUTO_TEST_CASE(one_of_two_hosts_goes_and_a_spare_one_takes_its_ranks) {
   run.end_and_compare();
 }
 
+BOOST_AUTO_TEST_CASE(the_host_that_went_takes_part_again_when_it_reaches_the_others) {
+  LongRun run(3, {{"mesh.pp", "3"}});
+  run.lab.drop(1, 2);
+  wait_for_event(run.dir(), "recovered", {{"from", "memory"}});
+  const auto waits = [&] {
+    return std::ranges::any_of(causes_of(run.dir(), "note"), [](const std::string& text) {
+      return text.find("host h2 has come, and waits") != std::string::npos;
+    });
+  };
+  while (!waits()) read_new_steps(*run.program, run.dir(), 1);
+  BOOST_TEST(num_events(run.dir(), "host", {{"host", "h2"}, {"state", "spare"}}) == 0u);
+  read_new_steps(*run.program, run.dir(), 5);
+  run.lab.undrop();
+  wait_for_event(run.dir(), "host", {{"host", "h2"}, {"state", "spare"}});
+  wait_for_event(run.dir(), "rescaled");
+  run.end_and_compare();
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test
