@@ -22,6 +22,7 @@ class LocalCluster : public Cluster {
   LocalCluster(const RunSpec& spec, const ClusterOptions& options, RunObserver& observer)
       : reports_(observer, [this](const std::string& what) { on_report_failed(what); }),
         hosts_(options.hosts),
+        first_hosts_(spec.cluster.hosts),
         processes_(options.worker_command,
                    [this](const WorkerExited& exit) { caf::anon_send(director_, Event{exit}); }),
         own_system_(hosts_ ? nullptr : std::make_unique<caf::actor_system>(config_)),
@@ -68,7 +69,6 @@ class LocalCluster : public Cluster {
         checkpoint_context(spec, options.claim, std::move(source)));
     context.checkpoints = checkpoints_;
     director_ = system_.spawn<Director>(std::move(context));
-    if (hosts_) hosts_->serve(director_, spec.cluster.hosts);
   }
 
   ~LocalCluster() override {
@@ -86,6 +86,8 @@ class LocalCluster : public Cluster {
       ~LastReport() { reports.finish(); }
       ReportThread& reports;
     } last{reports_};
+    // Only now, when all who watch the run have subscribed to its events.
+    if (hosts_) hosts_->serve(director_, first_hosts_);
     caf::anon_send(director_, Event{Started{}});
     processes_.run();
     hub_.close();
@@ -133,6 +135,7 @@ class LocalCluster : public Cluster {
   Outcome outcome_;  // written before quit(), read after processes_.run()
   ReportThread reports_;
   const std::shared_ptr<Hosts> hosts_;
+  const std::vector<Host> first_hosts_;  // that have joined before the run begins
   LocalProcesses processes_;
   ControlPlaneConfig config_{2};
   std::unique_ptr<caf::actor_system> own_system_;  // if no other host's connection brings one
