@@ -14,6 +14,9 @@ endfunction()
 troupe_soak_test(faults e2e.faults_test 3600 TROUPE_FAULTS=200 CASES faults_test/no_fault_changes_a_loss)
 # A worker lost every 15 seconds for 10 minutes, and as long again undisturbed.
 troupe_soak_test(kills e2e.kills_test 3600 TROUPE_KILLS=40 TROUPE_KILL_PERIOD=15)
+# Fifty runs over hosts with four faults each, of their hosts.
+troupe_soak_test(host_faults hosts.host_faults_test 14400 TROUPE_HOST_FAULTS=200)
+set_tests_properties(soak.host_faults PROPERTIES SKIP_RETURN_CODE 77)
 # Every kind of mesh with every kind of model and recompute, instead of some.
 troupe_soak_test(matrix e2e.matrix_test 7200 TROUPE_POINTS=0)
 # Every mesh of the test of shards on the asynchronous device.

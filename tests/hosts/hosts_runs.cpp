@@ -1,5 +1,6 @@
 #include "tests/hosts/hosts_runs.h"
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
 #include <fstream>
@@ -54,18 +55,40 @@ std::map<int, StepNumbers> alone(const Workplace& place, const std::string& name
   return step_numbers(place.run(name));
 }
 
-std::size_t num_events(const std::string& run_dir, const std::string& kind,
-                       const std::map<std::string, std::string>& fields) {
-  std::size_t count = 0;
+namespace {
+
+std::vector<nlohmann::json> events_of(const std::string& run_dir, const std::string& kind) {
+  std::vector<nlohmann::json> events;
   std::ifstream file(run_dir + "/events.jsonl");
   for (std::string line; std::getline(file, line);) {
-    const auto event = nlohmann::json::parse(line, nullptr, false);  // the last may be unfinished
-    if (event.is_discarded() || event.value("kind", "") != kind) continue;
-    bool fits = true;
-    for (const auto& [field, value] : fields) fits = fits && event.value(field, "") == value;
-    count += fits;
+    auto event = nlohmann::json::parse(line, nullptr, false);  // the last may be unfinished
+    if (!event.is_discarded() && event.value("kind", "") == kind)
+      events.push_back(std::move(event));
   }
-  return count;
+  return events;
+}
+
+}  // namespace
+
+std::size_t num_events(const std::string& run_dir, const std::string& kind,
+                       const std::map<std::string, std::string>& fields) {
+  const auto events = events_of(run_dir, kind);
+  return static_cast<std::size_t>(std::ranges::count_if(events, [&](const auto& event) {
+    return std::ranges::all_of(
+        fields, [&](const auto& field) { return event.value(field.first, "") == field.second; });
+  }));
+}
+
+std::set<std::string> lost_hosts(const std::string& run_dir) {
+  std::set<std::string> lost;
+  for (const auto& event : events_of(run_dir, "host")) {
+    const auto host = event.at("host").get<std::string>();
+    if (event.at("state") == "lost")
+      lost.insert(host);
+    else
+      lost.erase(host);
+  }
+  return lost;
 }
 
 void wait_for_event(const std::string& run_dir, const std::string& kind,

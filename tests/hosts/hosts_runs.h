@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,7 +32,10 @@ std::map<int, StepNumbers> alone(const Workplace& place, const std::string& name
 /// Blocks until the run's events have one of this kind with these fields.
 void wait_for_event(const std::string& run_dir, const std::string& kind,
                     const std::map<std::string, std::string>& fields = {});
+/// How many it has.
 std::size_t num_events(const std::string& run_dir, const std::string& kind,
                        const std::map<std::string, std::string>& fields = {});
+/// The hosts that the run has lost and that are not there again.
+std::set<std::string> lost_hosts(const std::string& run_dir);
 
 }  // namespace troupe::test

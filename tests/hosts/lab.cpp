@@ -107,6 +107,11 @@ pid_t HostProgram::child() const {
   return pids.empty() ? 0 : std::stoi(pids);
 }
 
+void HostProgram::go_on() {
+  kill(pid(), SIGCONT);
+  kill(Program::pid(), SIGCONT);  // which has stopped with its child
+}
+
 pid_t HostProgram::pid() const {
   pid_t pid = 0;
   while ((pid = child()) == 0) {

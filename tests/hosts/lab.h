@@ -79,6 +79,8 @@ class HostProgram : public Program {
   ~HostProgram() override;
   /// Waits until the program has begun. Throws if it has ended.
   pid_t pid() const override;
+  /// Lets one go on that SIGSTOP has stopped.
+  void go_on();
 
  private:
   pid_t child() const;
