@@ -67,18 +67,21 @@ class Agent : public HostAgent {
  private:
   /// The launcher's actor for hosts; empty if the agent was ended before the launcher was there.
   caf::actor connect() {
-    const auto deadline =
-        std::chrono::steady_clock::now() + to_milliseconds(std::max(spec_.patience_s, 1.0));
+    const auto begin = std::chrono::steady_clock::now();
+    auto deadline = begin + to_milliseconds(std::max(spec_.patience_s, 1.0));
+    bool is_there = false;
     while (true) try {
-        connect_to(spec_.address, spec_.port, deadline);
-        break;
-      } catch (const Error&) {  // it may come yet, or its name
-        if (std::chrono::steady_clock::now() > deadline) throw;
+        if (!is_there) connect_to(spec_.address, spec_.port, deadline);
+        if (!std::exchange(is_there, true)) deadline = std::max(deadline, begin + kHandshake);
+        return links_.connect(spec_.address, spec_.port, kHandshake);
+      } catch (const Error& error) {
+        // It may come yet, or its name; or more hosts join at once than it attends to.
+        const bool refused = is_there && error.kind() != ErrorKind::retry;
+        if (refused || std::chrono::steady_clock::now() > deadline) throw;
         std::this_thread::sleep_for(std::chrono::milliseconds(200));
         const std::lock_guard lock(mutex_);
         if (outcome_) return {};
       }
-    return links_.connect(spec_.address, spec_.port, kHandshake);
   }
   caf::actor actor() {
     const std::lock_guard lock(mutex_);

@@ -56,9 +56,10 @@ caf::actor SecureLinks::connect(const std::string& host, int port,
                [&](const caf::error& e) { error = system_.render(e); });
   if (found) return caf::actor_cast<caf::actor>(found);
   if (const std::string fault = links_->take_fault(); !fault.empty())
-    error = "it refused this side: " + fault;
-  throw Error(ErrorKind::unavailable, fmt::format("{}: {}", address_text(host, port),
-                                                  error.empty() ? "nobody is there" : error));
+    throw Error(ErrorKind::unavailable,
+                fmt::format("{}: it refused this side: {}", address_text(host, port), fault));
+  throw Error(ErrorKind::retry, fmt::format("{}: {}", address_text(host, port),
+                                            error.empty() ? "nobody is there" : error));
 }
 
 std::uint64_t SecureLinks::refused() const {

@@ -64,8 +64,7 @@ SSL_CTX* new_context() {
 
 }  // namespace
 
-TlsContext::TlsContext(const Credentials& own, Role peer)
-    : peer_(peer), context_(new_context()) {
+TlsContext::TlsContext(const Credentials& own, Role peer) : peer_(peer), context_(new_context()) {
   SSL_CTX* const context = context_.get();
   const auto authority = read_certificate(own.authority),
              certificate = read_certificate(own.certificate);
@@ -180,14 +179,15 @@ Link connect_tls(const std::shared_ptr<TlsContext>& context, const std::string& 
   Link link{.socket = connect_to(host, port, deadline), .session = nullptr};
   const int fd = link.socket.fd();
   link.session = std::make_unique<TlsSession>(context, fd, TlsSession::Side::client);
-  const auto fail = [&](const std::string& why) {
-    throw Error(ErrorKind::unavailable, address_text(host, port) + ": " + why);
+  const auto fail = [&](ErrorKind kind, const std::string& why) {
+    throw Error(kind, address_text(host, port) + ": " + why);
   };
   while (!link.session->is_trusted()) {
-    if (!link.session->shake())
-      fail(link.session->fault().empty() ? "it closed the connection" : link.session->fault());
+    if (!link.session->shake() && link.session->fault().empty())
+      fail(ErrorKind::retry, "it closed the connection");
+    if (!link.session->fault().empty()) fail(ErrorKind::unavailable, link.session->fault());
     if (!link.session->is_trusted() && !wait_for(fd, link.session->awaited(), deadline))
-      fail("it accepts connections, but does not answer in TLS");
+      fail(ErrorKind::retry, "it accepts connections, but does not answer in TLS");
   }
   return link;
 }

@@ -82,8 +82,9 @@ struct Link {
   std::optional<std::size_t> read(void* to, std::size_t size);
   std::optional<std::size_t> write(const void* from, std::size_t size);
 };
-/// A connection whose handshake is done on this side. Throws Error{unavailable} naming the address,
-/// if it does not answer by the deadline or its certificate is not what it should be.
+/// A connection whose handshake is done on this side. Throws an Error naming the address: of the
+/// kind unavailable if nobody is there or its certificate is not what it should be, and retry if it
+/// does not answer by the deadline or closes the connection without a word.
 Link connect_tls(const std::shared_ptr<TlsContext>& context, const std::string& host, int port,
                  std::chrono::steady_clock::time_point deadline);
 

@@ -1,13 +1,20 @@
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
 #include <boost/test/unit_test.hpp>
 #include <caf/scoped_actor.hpp>
+#include <chrono>
 #include <cmath>
 #include <future>
 #include <optional>
+#include <thread>
 
 #include "actors/agent/host_agent.h"
 #include "actors/director/hosts.h"
 #include "actors/messages/secret.h"
 #include "actors/protocol/protocol_events.h"
+#include "actors/security/sockets.h"
 #include "tests/support/temp_dir.h"
 
 // Tests the launcher's side of other hosts and their agents, each in an actor system of its own, on
@@ -100,7 +107,52 @@ struct Launcher {
   }
 };
 
+/// Between an agent and a launcher: closes the first connections without a word, and passes on what
+/// is said on the next one.
+class BusyDoor {
+ public:
+  BusyDoor(int closes, int launcher)
+      : thread_([this, closes, launcher](const std::stop_token& stopped) {
+          for (int i = 0; i < closes; ++i) next();
+          const Socket in = next();
+          const Socket out =
+              connect_to("127.0.0.1", launcher, Clock::now() + std::chrono::seconds(30));
+          pollfd ends[]{{in.fd(), POLLIN, 0}, {out.fd(), POLLIN, 0}};
+          while (!stopped.stop_requested()) {
+            poll(ends, 2, 100);
+            for (int from : {0, 1})
+              if (ends[from].revents != 0 && !pass_on(ends[from].fd, ends[1 - from].fd)) return;
+          }
+        }) {}
+  int port() const { return port_of(door_); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Socket next() {
+    wait_for(door_.fd(), POLLIN, Clock::now() + std::chrono::seconds(30));
+    return Socket(accept(door_.fd(), nullptr, nullptr));
+  }
+  static bool pass_on(int from, int to) {
+    std::array<char, 4096> bytes{};
+    const ssize_t got = recv(from, bytes.data(), bytes.size(), 0);
+    return got > 0 && send(to, bytes.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL) == got;
+  }
+
+  const Socket door_ = listen_on("127.0.0.1", 0);
+  std::jthread thread_;
+};
+
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(an_agent_that_is_not_attended_to_tries_again) {
+  Launcher run;
+  // It first looks whether anybody is there; then two attempts of its own are closed.
+  BusyDoor door(3, run.hosts->port());
+  RunningAgent agent(run.authority, door.port(), "h1");
+  BOOST_TEST(run.director.next<HostJoined>().host.name == "h1");
+  run.hosts->dismiss("the run is over");
+  BOOST_TEST(agent.outcome().exit_code == 0);
+}
 
 BOOST_AUTO_TEST_CASE(an_agent_starts_workers_and_tells_of_their_ends) {
   Launcher run;

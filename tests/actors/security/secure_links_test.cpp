@@ -238,7 +238,7 @@ BOOST_AUTO_TEST_CASE(waits_no_longer_than_it_is_told) {
   SecureLinks links(host.system, Role::host, Authority().issue(Role::host, "h"));
   const Socket silent = listen_on(kHere, 0);
   const auto begin = Clock::now();
-  expect_error(ErrorKind::unavailable, {std::to_string(port_of(silent)), "does not answer in TLS"},
+  expect_error(ErrorKind::retry, {std::to_string(port_of(silent)), "does not answer in TLS"},
                [&] { links.connect(kHere, port_of(silent), 300ms); });
   BOOST_TEST((Clock::now() - begin < 5s));
   const int closed = port_of(listen_on(kHere, 0));
