@@ -77,9 +77,10 @@ std::string text_for_people(const std::string& kind, const json& event) {
 
 }  // namespace
 
-/// A launch hears of its hosts before its first configuration.
+/// A launch hears of its hosts before its first configuration. That they have joined is no news.
 bool Historian::is_of_next_launch(const json& event) const {
-  return text_of(event, "kind") == "host" && integer_of(event, "configuration") < configuration_;
+  return text_of(event, "kind") == "host" &&
+         (configuration_ == 0 || integer_of(event, "configuration") < configuration_);
 }
 
 void Historian::add(const json& event) {

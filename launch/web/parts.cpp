@@ -140,17 +140,19 @@ std::string events_part(const RunNow& run, bool routine) {
 
 std::map<std::string, std::string> parts_of(const RunNow& run, const View& view) {
   const Curve loss = run.loss.curve();
-  return {{"head", head(run)},
-          {"facts", facts(run, loss)},
-          {"loss", loss_part(run, loss, view.scale)},
-          {"sources", sources_part(run, loss)},
-          {"speed", speed_part(run)},
-          {"time", time_part(run)},
-          {"mesh", mesh_picture(run)},
-          {"hosts", hosts_part(run)},
-          {"step", run.picture ? step_markup(*run.picture, run.advice)
-                               : paragraph("A step is recorded while somebody looks.")},
-          {"events", events_part(run, view.routine)}};
+  std::map<std::string, std::string> parts{
+      {"head", head(run)},
+      {"facts", facts(run, loss)},
+      {"loss", loss_part(run, loss, view.scale)},
+      {"sources", sources_part(run, loss)},
+      {"speed", speed_part(run)},
+      {"time", time_part(run)},
+      {"mesh", mesh_picture(run)},
+      {"step", run.picture ? step_markup(*run.picture, run.advice)
+                           : paragraph("A step is recorded while somebody looks.")},
+      {"events", events_part(run, view.routine)}};
+  if (const std::string hosts = hosts_part(run); !hosts.empty()) parts["hosts"] = hosts;
+  return parts;
 }
 
 }  // namespace troupe::launch

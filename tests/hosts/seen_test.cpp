@@ -45,7 +45,14 @@ class SeenRun {
     BOOST_REQUIRE_MESSAGE(done.exit_code == 0, words.at(0) << ": " << done.out << done.err);
     return done.out;
   }
-  json status() const { return json::parse(said({"status", dir(), "--json"})); }
+  /// The run's status once the clock of h1 is known.
+  json status() const {
+    json status;
+    do {
+      status = json::parse(said({"status", dir(), "--json"}));
+    } while (!status.at("hosts").at(1).contains("clock"));  // the test's timeout bounds it
+    return status;
+  }
   /// What an address of the launcher's host answers.
   std::string fetched(const std::string& url) const {
     const Finished done = lab_.run(

@@ -66,8 +66,9 @@ struct SlowRanks {
 std::map<std::string, SlowRanks> slow_ranks_of(const json& status,
                                                const std::vector<actors::RankStatus>& ranks) {
   std::map<std::string, SlowRanks> slow;
-  for (const auto& one : field_of<std::vector<actors::StragglerFound>>(status, "stragglers"))
-    for (const actors::RankStatus& rank : ranks) {
+  const auto found = field_of<std::vector<actors::StragglerFound>>(status, "stragglers");
+  for (const actors::RankStatus& rank : ranks)
+    for (const auto& one : found) {
       if (rank.replica != one.replica || rank.stage != one.stage || rank.shard != one.shard)
         continue;
       SlowRanks& of_host = slow[rank.host];

@@ -134,7 +134,8 @@ BOOST_AUTO_TEST_CASE(a_status_is_received_with_its_ranks) {
 }
 
 BOOST_AUTO_TEST_CASE(a_host_is_received_with_every_bit_of_its_incarnation) {
-  for (const std::uint64_t incarnation : {std::uint64_t{1}, std::uint64_t{1} << 63, ~0ull}) {
+  for (const std::uint64_t incarnation :
+       {std::uint64_t{1}, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
     const RunStatus sent{.hosts = {{.host = "h1",
                                     .state = "joined",
                                     .address = "10.0.0.1",

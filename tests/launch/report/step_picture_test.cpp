@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(by_how_much_clocks_of_hosts_may_differ_is_told) {
              std::string::npos);
   step["clock_error_s"] = 0.00025;
   BOOST_TEST(launch::in_words(*launch::step_picture(step))
-                 .ends_with(" Times of other hosts than the first rank's may be off by 250 us."));
+                 .ends_with(" Times of other hosts than the first rank's may be off by 0.25 ms."));
 }
 
 BOOST_AUTO_TEST_CASE(what_waits_for_collectives_is_no_computation) {

@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(the_mesh_has_a_framed_box_for_each_rank_where_there_is_room
 
 BOOST_AUTO_TEST_CASE(hosts_of_a_run_on_several_are_below_the_mesh_lost_ones_first) {
   const RunNow run = shown_run_on_hosts();
-  const auto rows = drawn(90, 11, [&](const Canvas& canvas) { draw_mesh(canvas, run, kTop); });
+  const auto rows = drawn(100, 11, [&](const Canvas& canvas) { draw_mesh(canvas, run, kTop); });
   BOOST_TEST(has(rows, "rank 0: replica 0, stage 0 on h0"));
   BOOST_TEST(rows[8] == "h2 lost  ranks none  lost 1 time: nothing heard for 3 s");
   BOOST_TEST(rows[9] == "h0 joined  ranks 0  shm 1.0 MiB  tcp 205 B");
