@@ -77,10 +77,10 @@ constexpr int kMin = 1, kMax = 2, kCount = 3, kSum = 4, kSquares = 5, kEnds = 6,
 namespace metadata {
 constexpr int kPluginData = 1, kPluginName = 1;
 }
-namespace tensor {
+namespace tensor_proto {
 constexpr int kDType = 1, kShape = 2, kStringValues = 8, kShapeDim = 2, kDimSize = 1;
 constexpr std::uint64_t kString = 7;
-}  // namespace tensor
+}  // namespace tensor_proto
 
 std::string summary_event(double wall_time, std::int64_t step, const Message& value) {
   return Message{}
@@ -169,11 +169,12 @@ std::string text_event(double wall_time, std::int64_t step, std::string_view tag
                        std::string_view text) {
   const auto plugin =
       Message{}.message(metadata::kPluginData, Message{}.text(metadata::kPluginName, "text"));
-  const auto shape = Message{}.message(tensor::kShapeDim, Message{}.number(tensor::kDimSize, 1));
+  const auto shape =
+      Message{}.message(tensor_proto::kShapeDim, Message{}.number(tensor_proto::kDimSize, 1));
   const auto content = Message{}
-                           .number(tensor::kDType, tensor::kString)
-                           .message(tensor::kShape, shape)
-                           .text(tensor::kStringValues, text);
+                           .number(tensor_proto::kDType, tensor_proto::kString)
+                           .message(tensor_proto::kShape, shape)
+                           .text(tensor_proto::kStringValues, text);
   return summary_event(wall_time, step,
                        Message{}
                            .text(value::kTag, std::string(tag) + "/text_summary")
