@@ -3,6 +3,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <regex>
+#include <utility>
 
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
@@ -166,12 +167,13 @@ BOOST_AUTO_TEST_CASE(a_job_of_slurm_launches_resumes_and_is_queued_again) {
 BOOST_AUTO_TEST_CASE(a_signal_to_a_job_of_slurm_reaches_the_launch) {
   const FakeCluster cluster;
   const Workplace place;
-  for (const int number : {SIGTERM, SIGUSR1}) {
+  for (const auto& [number, passed_on] :
+       {std::pair(SIGTERM, SIGHUP), std::pair(SIGUSR1, SIGUSR1)}) {
     Program job(batch_job(cluster, place, {"FAKE_SECONDS=1000000"}));
     BOOST_REQUIRE(job.read_until("troupe launch"));
     job.signal(number);
     const Finished done = job.finish();
-    BOOST_TEST(done.exit_code == 128 + number, done.err);
+    BOOST_TEST(done.exit_code == 128 + passed_on, done.err);
   }
 }
 
