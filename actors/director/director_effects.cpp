@@ -251,7 +251,9 @@ ChangeReport Director::end_change(RecoveryClock& clock, std::int64_t step) {
 
 void Director::report_ordered(std::int64_t step) {
   change_ = end_change(ordered_, step);
-  context_.observer.on_scaled(protocol_.configuration().shape, true);
+  const ClusterShape& shape = protocol_.configuration().shape;
+  // A shape that is small because hosts are left is not what anybody asked for.
+  context_.observer.on_scaled(shape, shape == protocol_.wanted());
   tell(Rescaled{.cause = change_.order, .phases = change_.phases, .stall_s = change_.stall_s}, -1,
        step);
 }

@@ -65,6 +65,8 @@ class DirectorProtocol {
   std::optional<std::int64_t> evaluated() const {
     return phase_ == Phase::evaluating ? std::optional(evaluation_.num_done()) : std::nullopt;
   }
+  /// The shape that the manifest, or the last order, asks for; losses may have made it smaller.
+  const ClusterShape& wanted() const { return wanted_; }
   /// Whether an order, a failure or a step that is not finite will end the run soon.
   bool stopping() const { return end_.is_near(); }
 

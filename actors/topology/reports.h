@@ -209,7 +209,7 @@ class RunObserver {
   /// A checkpoint could not be written; the run goes on.
   virtual void on_not_saved(std::int64_t step, const std::string& error) = 0;
   /// The cluster has another shape, and the first step of it is committed. `ordered`: a user asked
-  /// for it; otherwise it lost workers that nothing replaced.
+  /// for it; otherwise it lost workers that nothing replaced, or left hosts.
   virtual void on_scaled(const ClusterShape& shape, bool ordered) = 0;
   /// A line for people and logs.
   virtual void on_event(const std::string& text) = 0;

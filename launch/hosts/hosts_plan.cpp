@@ -18,9 +18,11 @@ namespace {
 using actors::Host;
 using Start = HostsPlan::Start;
 
-std::vector<Host> named_by_user(const HostOptions& options, const Manifest& manifest) {
-  return options.hostfile.empty() ? to_run_spec(manifest).cluster.hosts
-                                  : read_hostfile(options.hostfile);
+/// "h0:2", or "[fe80::1]:2" for an address of IPv6.
+std::string to_entry(const Host& host) {
+  const bool is_ipv6 = host.name.find(':') != std::string::npos;
+  return is_ipv6 ? fmt::format("[{}]:{}", host.name, host.slots)
+                 : fmt::format("{}:{}", host.name, host.slots);
 }
 
 HostsPlan of_many(Start start, std::vector<Host> named, const std::string& own = "") {
@@ -39,18 +41,31 @@ HostsPlan plan_of_job(const Manifest& manifest, const Job& job) {
 
 }  // namespace
 
+void keep_hosts(const HostOptions& options, Manifest& manifest) {
+  if (!options.hostfile.empty()) {
+    std::vector<std::string> entries;
+    for (const Host& host : read_hostfile(options.hostfile)) entries.push_back(to_entry(host));
+    manifest.override_with(manifest.key_of(manifest->hosts), std::move(entries),
+                           "--hostfile " + options.hostfile);
+  }
+  const auto& kind = manifest->engine.kind;
+  if (options.wait_for_hosts > 0 && kind == Settings::EngineKind::automatic)
+    manifest.override_with(manifest.key_of(kind), std::string("join"),
+                           fmt::format("--wait-for-hosts {}", options.wait_for_hosts));
+}
+
 HostsPlan plan_hosts(const HostOptions& options, const Manifest& manifest, const Job& job) {
   using EngineKind = Settings::EngineKind;
   const EngineKind kind = manifest->engine.kind;
   if (kind == EngineKind::local) return {};
-  std::vector<Host> named = named_by_user(options, manifest);
+  std::vector<Host> named = to_run_spec(manifest).cluster.hosts;
   if (options.wait_for_hosts > 0 || kind == EngineKind::join) {
     HostsPlan plan = of_many(Start::themselves, std::move(named));
     if (options.wait_for_hosts > 0) plan.count = options.wait_for_hosts;
     if (plan.count == 0)
       throw Error(ErrorKind::usage,
                   "cluster.engine = 'join': how many hosts are to come? Give --wait-for-hosts N, "
-                  "this one included");
+                  "this one included, or cluster.engine = 'local' for this one alone");
     if (!options.rendezvous.empty()) {
       const auto [host, port] = parse_rendezvous(options.rendezvous);
       plan.address = host;

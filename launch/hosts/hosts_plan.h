@@ -36,8 +36,12 @@ struct HostsPlan {
   std::filesystem::path shared;  ///< file in which an invitation is left for processes of the job
 };
 
-/// The hosts that the command line, else the manifest, else the job names. Throws Error with what
-/// is wrong.
+/// Has the manifest say what the command line says of hosts, so that the saved one of the run does:
+/// a resume finds the hosts of a hostfile again, and knows if others are to come by themselves.
+void keep_hosts(const HostOptions& options, Manifest& manifest);
+
+/// The hosts that the manifest, in which keep_hosts() has been, else the job names. Throws Error
+/// with what is wrong.
 HostsPlan plan_hosts(const HostOptions& options, const Manifest& manifest, const Job& job);
 
 /// The file by which processes of a job find the one that launches the run in this directory.

@@ -126,9 +126,21 @@ Manifest trained_manifest(const Start& start) {
   return manifest;
 }
 
+/// Says that a resumed run goes on without the hosts that its last launch had: nobody has named
+/// any.
+void tell_missed_hosts(const Start& start, const std::vector<actors::Host>& hosts,
+                       const RunDirectory& directory, ConsoleWriter& console) {
+  const auto last =
+      start.resumed && hosts.empty() ? read_json(directory.path() / kMachineFile) : std::nullopt;
+  if (last && last->contains("hosts"))
+    console.show(fmt::format("note      on this host alone; the last launch was on {}\n",
+                             fmt::join(last->at("hosts").get<std::vector<std::string>>(), ", ")));
+}
+
 /// Writes the first files of the run directory. Until now nothing was changed; from now on the
 /// directory belongs to this run.
-void write_directory(const Start& start, const Machine& machine, const RunDirectory& directory,
+void write_directory(const Start& start, const Machine& machine,
+                     const std::vector<actors::Host>& hosts, const RunDirectory& directory,
                      const ControlServer& control, ConsoleWriter& console) {
   for (const TornCheckpoint& torn : start.point.torn) {
     console.show(fmt::format("going back to step {}: {}; it is kept as {}.torn\n", start.step(),
@@ -140,6 +152,7 @@ void write_directory(const Start& start, const Machine& machine, const RunDirect
         fmt::format("note      {} was not written by this run and is left alone; to go on from it: "
                     "troupe launch {}/{} --set run.dir=DIR --set checkpoint.resume={}\n",
                     other.string(), directory.path().string(), kManifestFile, other.string()));
+  tell_missed_hosts(start, hosts, directory, console);
   stages::note_newest(directory.path() / kCheckpoints,
                       start.point.path.empty() ? -1 : start.step());
   directory.remove(kOutcomeFile);
@@ -147,6 +160,7 @@ void write_directory(const Start& start, const Machine& machine, const RunDirect
   directory.write(kManifestFile, start.manifest.to_toml());
   nlohmann::json where = to_json(machine);
   where["version"] = TROUPE_VERSION;
+  for (const actors::Host& host : hosts) where["hosts"].push_back(host.name);
   directory.write(kMachineFile, where.dump() + "\n");
   directory.write_private(kControlFile, nlohmann::json(control.address()).dump() + "\n");
 }
@@ -301,6 +315,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   const Job job = job_of(own_environment());
   if (!job.is_first) return join_launch(options, job, machine, signals);
   Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
+  keep_hosts(options.hosts, start.manifest);
   if (start.manifest->monitor.timestamps) console.stamp_lines();
   look_for_gpus(start.manifest, machine);
   require_gpu(start.manifest, machine);
@@ -342,7 +357,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   // From here on signals wait for train(): once the run has a directory, they end it in order.
   signals.orders({});
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
-  write_directory(start, machine, *start.directory, control, console);
+  write_directory(start, machine, spec.cluster.hosts, *start.directory, control, console);
   if (gathering) gathering->invite(start.directory->path() / kInvitationFile);
   console.show(summary(spec, placement, *start.manifest->cluster.pin) + gpu_line(machine));
   console.show(corpus_lines(spec, corpus));
