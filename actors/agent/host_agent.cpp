@@ -1,5 +1,6 @@
 #include "actors/agent/host_agent.h"
 
+#include <fmt/format.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -69,19 +70,26 @@ class Agent : public HostAgent {
   caf::actor connect() {
     const auto begin = std::chrono::steady_clock::now();
     auto deadline = begin + to_milliseconds(std::max(spec_.patience_s, 1.0));
-    bool is_there = false;
-    while (true) try {
-        if (!is_there) connect_to(spec_.address, spec_.port, deadline);
-        if (!std::exchange(is_there, true)) deadline = std::max(deadline, begin + kHandshake);
+    while (true) {
+      std::optional<Error> fault;
+      try {
         return links_.connect(spec_.address, spec_.port, kHandshake);
+      } catch (const Unreachable& error) {  // it may come yet, or its name
+        fault.emplace(error.kind(), fmt::format("the launcher cannot be reached: {}; does a "
+                                                "firewall let this host pass?",
+                                                error.what()));
       } catch (const Error& error) {
-        // It may come yet, or its name; or more hosts join at once than it attends to.
-        const bool refused = is_there && error.kind() != ErrorKind::retry;
-        if (refused || std::chrono::steady_clock::now() > deadline) throw;
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        const std::lock_guard lock(mutex_);
-        if (outcome_) return {};
+        if (error.kind() != ErrorKind::retry) throw;
+        fault = error;  // more hosts join at once than it attends to
+        deadline = std::max(deadline, begin + kHandshake);
       }
+      if (std::chrono::steady_clock::now() > deadline) throw *fault;
+      if (spec_.is_wanted && !spec_.is_wanted())
+        end({.exit_code = static_cast<int>(ErrorKind::retry), .reason = "the launcher is gone"});
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      const std::lock_guard lock(mutex_);
+      if (outcome_) return {};
+    }
   }
   caf::actor actor() {
     const std::lock_guard lock(mutex_);

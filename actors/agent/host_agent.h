@@ -19,6 +19,8 @@ struct AgentSpec {
   std::string address;      ///< of the launcher's process
   int port = 0;             ///< at which it accepts hosts
   double patience_s = 0;    ///< how long a launcher that cannot be reached is tried again
+  /// Whether the launcher, while it is tried, still waits; empty: that cannot be known.
+  std::function<bool()> is_wanted;
   /// Command line of a worker process, as ClusterOptions::worker_command.
   std::vector<std::string> worker_command;
   std::string device;  ///< WorkerBootstrap::device of its workers

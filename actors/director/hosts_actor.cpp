@@ -95,13 +95,17 @@ HostWelcome HostsActor::welcome(const HostHello& hello) {
 
 std::string HostsActor::refusal_of(const HostHello& hello) const {
   if (hello.version != kProtocolVersion)
-    return fmt::format("it speaks version {} of the protocol, the launcher {}", hello.version,
-                       kProtocolVersion);
+    return fmt::format(
+        "it speaks version {} of the protocol, the launcher {}; install the same "
+        "program on both",
+        hello.version, kProtocolVersion);
   for (const auto& [name, own] : context_.traits) {
     const auto found = hello.traits.find(name);
     const std::string theirs = found == hello.traits.end() ? "unknown" : found->second;
     if (theirs != own)
-      return fmt::format("its {} is {}, but the launcher's is {}", name, theirs, own);
+      return fmt::format("its {} is {}, but the launcher's is {}; {}", name, theirs, own,
+                         name == "processor" ? "cluster.mixed_cpus = true accepts it"
+                                             : "install the same on both");
   }
   if (!context_.trusted_network && !transport::is_private_address(hello.address))
     return fmt::format(

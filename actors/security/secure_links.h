@@ -31,9 +31,10 @@ class SecureLinks {
   int publish(const caf::actor& actor, const std::string& address, int port);
   /// The actor that is published there. One that lost its director's link without a word comes back
   /// with a new actor system: while the director still has the old link, CAF takes a second one of
-  /// the same system for its repetition, and sends into the old one. Throws an
-  /// Error: who did not answer, or refused whom, and why. Its kind is retry where another attempt
-  /// may do: nobody was refused, but the connection was closed, or no answer came in time.
+  /// the same system for its repetition, and sends into the old one. Throws Unreachable if nobody
+  /// answers within 3 s, or another Error: who refused whom, and why. Its kind is retry where
+  /// another attempt may do: nobody was refused, but the connection was closed, or no answer came
+  /// in time.
   caf::actor connect(const std::string& host, int port, std::chrono::milliseconds patience);
   /// How many connections to published actors were refused, or given up, before they had shown a
   /// certificate.

@@ -28,8 +28,12 @@ struct FreedAddresses {
 };
 using Addresses = std::unique_ptr<addrinfo, FreedAddresses>;
 
+std::string told(const std::string& host, int port, const std::string& why) {
+  return fmt::format("{}: {}", address_text(host, port), why);
+}
+
 [[noreturn]] void unavailable(const std::string& host, int port, const std::string& why) {
-  throw Error(ErrorKind::unavailable, fmt::format("{}: {}", address_text(host, port), why));
+  throw Error(ErrorKind::unavailable, told(host, port, why));
 }
 
 /// The addresses that a name has; none if `fault` says why.
@@ -153,7 +157,7 @@ std::string fault_of_connect(const Socket& socket) {
 
 Socket connect_to(const std::string& host, int port, Clock::time_point deadline) {
   Connected made = try_connect(host, port, deadline);
-  if (!made.fault.empty()) unavailable(host, port, made.fault);
+  if (!made.fault.empty()) throw Unreachable(ErrorKind::unavailable, told(host, port, made.fault));
   return std::move(made.socket);
 }
 

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <string>
 
+#include "tensor/errors/error.h"
+
 // Names of hosts, and TCP sockets of IPv4 and IPv6. Sockets are non-blocking, and closed in a
 // process that is started.
 
@@ -44,7 +46,11 @@ Connected try_connect(const std::string& host, int port,
 Connected begin_connect(const std::string& address, int port);
 /// Why a socket that was ready has not connected; empty: it has.
 std::string fault_of_connect(const Socket& socket);
-/// Throws Error{unavailable} naming the address and the fault.
+/// Nobody answers at an address, or its name is not known: maybe not yet.
+struct Unreachable : Error {
+  using Error::Error;
+};
+/// Throws Unreachable naming the address and the fault.
 Socket connect_to(const std::string& host, int port,
                   std::chrono::steady_clock::time_point deadline);
 /// Waits for events of poll(). Returns false at the deadline.

@@ -150,7 +150,9 @@ bool TlsSession::goes_on(int result) {
   const int error = SSL_get_error(session_.get(), result);
   if (error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE) return true;
   const long verified = SSL_get_verify_result(session_.get());
-  if (verified != X509_V_OK)
+  if (verified == X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN)
+    fault_ = "its certificate is of another run, or made with another secret than this side's";
+  else if (verified != X509_V_OK)
     fault_ = X509_verify_cert_error_string(verified);
   else if (error == SSL_ERROR_SSL &&
            ERR_GET_REASON(ERR_peek_last_error()) != SSL_R_UNEXPECTED_EOF_WHILE_READING)
@@ -176,7 +178,11 @@ std::optional<std::size_t> Link::write(const void* from, std::size_t size) {
 
 Link connect_tls(const std::shared_ptr<TlsContext>& context, const std::string& host, int port,
                  std::chrono::steady_clock::time_point deadline) {
-  Link link{.socket = connect_to(host, port, deadline), .session = nullptr};
+  // Who waits longer looks for the name again, which may stand for another address then.
+  constexpr std::chrono::seconds kAnswers{3};
+  Link link{.socket = connect_to(host, port,
+                                 std::min(deadline, std::chrono::steady_clock::now() + kAnswers)),
+            .session = nullptr};
   const int fd = link.socket.fd();
   link.session = std::make_unique<TlsSession>(context, fd, TlsSession::Side::client);
   const auto fail = [&](ErrorKind kind, const std::string& why) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <ranges>
+#include <regex>
 #include <utility>
 
 #include "stages/storage/input_file.h"
@@ -22,6 +23,8 @@ constexpr int kMostSlots = 4096;
 constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;  ///< of a hostfile
 
 constexpr std::string_view kSpaces = " \t\r";
+/// With which editors of Windows begin a text.
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 /// Where a word stands, for messages.
 struct Place {
@@ -185,9 +188,16 @@ std::vector<std::string_view> split(std::string_view text, std::string_view sepa
   return words;
 }
 
+/// The line without its comment, and without spaces around '=', which MPI allows.
+std::string plain(std::string_view line) {
+  const std::string text(line.substr(0, line.find('#')));
+  return std::regex_replace(text, std::regex("\\s*=\\s*"), "=");
+}
+
 /// Adds the host of a line, if it has one.
 void add_line(HostList& hosts, std::string_view line, const Place& place) {
-  const auto words = split(line.substr(0, line.find('#')), kSpaces);
+  const std::string text = plain(line);
+  const auto words = split(text, kSpaces);
   if (words.empty()) return;
   std::optional<int> slots;
   for (const std::string_view word : words | std::views::drop(1)) {
@@ -218,6 +228,7 @@ std::vector<actors::Host> parse_hostfile(std::string_view text, const std::strin
   Place place{.where = name, .kind = ErrorKind::data};
   HostList hosts;
   int number = 0;
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   for (const auto line : text | std::views::split('\n')) {
     place.where = fmt::format("{}:{}", name, ++number);
     add_line(hosts, {line.begin(), line.end()}, place);

@@ -17,6 +17,7 @@
 
 #include "actors/messages/secret.h"
 #include "launch/hosts/invitation.h"
+#include "launch/hosts/ssh_remedy.h"
 #include "launch/hosts/traits.h"
 #include "tensor/errors/error.h"
 #include "transport/ucx/network_interface.h"
@@ -62,9 +63,11 @@ NetworkInterface interface_called(const std::string& name) {
 
 /// The interface at which the others reach this host: as the user says, else that of the route to
 /// one of them, else that of the route to elsewhere, else the only one.
-NetworkInterface interface_of(const std::string& called, const HostsPlan& plan,
+NetworkInterface interface_of(const Manifest& manifest, const HostsPlan& plan,
                               const std::string& own) {
-  if (!called.empty()) return transport::find_interface(called);
+  const std::string& called = manifest->cluster.interface;
+  if (!called.empty())
+    return manifest.about(called, [&] { return transport::find_interface(called); });
   if (!plan.address.empty()) return interface_called(plan.address);
   std::vector<std::string> towards;
   for (const Host& host : plan.named)
@@ -155,7 +158,7 @@ HostGathering::HostGathering(HostsPlan plan, const Manifest& manifest, const Mac
 }
 
 void HostGathering::open_door(const Manifest& manifest) {
-  const NetworkInterface interface = interface_of(manifest->cluster.interface, plan_, own_);
+  const NetworkInterface interface = interface_of(manifest, plan_, own_);
   address_ = interface.address;
   if (!engine_.trusted_network && !transport::is_private_address(address_))
     throw Error(
@@ -259,7 +262,18 @@ void HostGathering::again(const std::string& host) {
 }
 
 void HostGathering::on_end(const std::string& host, const std::string& cause) {
-  door_->registry().refuse(host, cause);
+  const std::string helps = plan_.start == Start::ssh ? ssh_remedy(host, cause) : "";
+  door_->registry().refuse(host, helps.empty() ? cause : cause + "; " + helps);
+}
+
+/// Who came and was refused, probably for one of those that nobody has named; empty: nobody was.
+std::string HostGathering::refused() const {
+  std::vector<std::string> all;
+  for (const auto& [host, cause] : door_->registry().refusals()) all.push_back(host + ": " + cause);
+  if (const std::uint64_t strangers = door_->refused(); strangers > 0)
+    all.push_back(fmt::format("{} connection{} without the run's secret, which --token-file names",
+                              strangers, strangers == 1 ? "" : "s"));
+  return all.empty() ? "" : fmt::format(" (refused were {})", fmt::join(all, "; "));
 }
 
 std::vector<std::string> HostGathering::missing() const {
@@ -269,14 +283,21 @@ std::vector<std::string> HostGathering::missing() const {
   const auto refusals = door_->registry().refusals();
   const auto why = [&](const std::string& host) {
     const auto found = refusals.find(host);
-    return found == refusals.end() ? "" : " (" + found->second + ")";
+    return found == refusals.end() ? "" : found->second;
   };
   std::vector<std::string> missing;
-  for (const Host& host : plan_.named)
-    if (!joined.contains(host.name)) missing.push_back(host.name + why(host.name) + why(""));
+  for (const Host& host : plan_.named) {
+    if (joined.contains(host.name)) continue;
+    std::string reason = why(host.name);
+    if (reason.empty()) reason = why("");  // of the command that starts all
+    if (reason.empty())
+      reason = fmt::format("nothing heard of it at {}:{}", address_, door_->port());
+    missing.push_back(fmt::format("{} ({})", host.name, reason));
+  }
   const int unnamed =
       plan_.named.empty() ? plan_.count - static_cast<int>(joined.size()) + joined.count("") : 0;
-  for (int i = 0; i < unnamed; ++i) missing.push_back("a host that calls itself");
+  for (int i = 0; i < unnamed; ++i)
+    missing.push_back("a host that calls itself" + (i == 0 ? refused() : ""));
   return missing;
 }
 

@@ -59,6 +59,7 @@ class HostGathering {
   /// Hosts that have not joined, by name, each with the reason if one is known; if no host has a
   /// name, how many are missing.
   std::vector<std::string> missing() const;
+  std::string refused() const;
   void again(const std::string& host);
   void on_end(const std::string& host, const std::string& cause);
 

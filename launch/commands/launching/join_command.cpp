@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -6,9 +7,11 @@
 #include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "actors/agent/host_agent.h"
 #include "actors/messages/secret.h"
@@ -73,7 +76,11 @@ void serve_signals(SignalWatch& signals, actors::HostAgent& agent, std::atomic<b
 
 /// The interface of the route to the launcher, whose name may not be known yet.
 transport::NetworkInterface interface_by(const Invitation& invitation, Clock::time_point deadline) {
-  if (!invitation.interface.empty()) return transport::find_interface(invitation.interface);
+  if (!invitation.interface.empty()) try {
+      return transport::find_interface(invitation.interface);
+    } catch (const Error& error) {
+      throw Error(error.kind(), std::string("cluster.interface: ") + error.what());
+    }
   while (true) try {
       return transport::interface_towards(invitation.address);
     } catch (const Error&) {
@@ -82,10 +89,16 @@ transport::NetworkInterface interface_by(const Invitation& invitation, Clock::ti
     }
 }
 
+/// Whether who has sent an invitation on standard input, and nothing else there, still has it open.
+bool has_open_input() {
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  return poll(&input, 1, 0) == 0;
+}
+
 }  // namespace
 
 int join_run(const Invitation& invitation, int slots, std::chrono::duration<double> patience,
-             SignalWatch& signals) {
+             SignalWatch& signals, std::function<bool()> is_wanted) {
   const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
   for (const auto& [name, value] : invitation.environment) setenv(name.c_str(), value.c_str(), 1);
   const Machine machine = this_machine();
@@ -106,6 +119,7 @@ int join_run(const Invitation& invitation, int slots, std::chrono::duration<doub
        .address = invitation.address,
        .port = invitation.port,
        .patience_s = patience.count(),
+       .is_wanted = std::move(is_wanted),
        .worker_command = {"/proc/self/exe", "worker"},
        .device = interface.address});
   std::atomic<bool> left = false;
@@ -147,8 +161,10 @@ int run(const JoinOptions& options) {
   ::signal(SIGPIPE, SIG_IGN);
   SignalWatch signals(" before it had joined");
   // One that has sent an invitation is there, or is gone for good.
-  const std::chrono::duration<double> patience(options.run == "-" ? 10 : options.wait_s);
-  return join_run(invitation_by(options), options.slots, patience, signals);
+  const bool is_sent = options.run == "-";
+  const std::chrono::duration<double> patience(is_sent ? 10 : options.wait_s);
+  return join_run(invitation_by(options), options.slots, patience, signals,
+                  is_sent ? has_open_input : std::function<bool()>());
 }
 
 }  // namespace troupe::launch

@@ -146,8 +146,7 @@ class BusyDoor {
 
 BOOST_AUTO_TEST_CASE(an_agent_that_is_not_attended_to_tries_again) {
   Launcher run;
-  // It first looks whether anybody is there; then two attempts of its own are closed.
-  BusyDoor door(3, run.hosts->port());
+  BusyDoor door(3, run.hosts->port());  // three attempts are closed
   RunningAgent agent(run.authority, door.port(), "h1");
   BOOST_TEST(run.director.next<HostJoined>().host.name == "h1");
   run.hosts->dismiss("the run is over");
@@ -242,7 +241,7 @@ BOOST_AUTO_TEST_CASE(a_host_that_differs_is_refused_with_both_values) {
   const Outcome outcome = other.outcome();
   BOOST_TEST(outcome.exit_code == 69);
   BOOST_TEST(outcome.reason ==
-             "its UCX is 1.14.0, but the launcher's is 1.13.1");
+             "its UCX is 1.14.0, but the launcher's is 1.13.1; install the same on both");
   BOOST_TEST(run.hosts->registry().refusals().at("h1") == outcome.reason);
   BOOST_TEST(run.hosts->registry().entries().empty());
 }

@@ -95,6 +95,7 @@ BOOST_AUTO_TEST_CASE(hostfiles) {
   BOOST_TEST(filed("h0:2\nh1\n") == "h0=2 h1=1");
   BOOST_TEST(filed("# ours\n\n  h0 slots=2 # two\r\nh1\tslots=4 max_slots=8\nh2 max-slots=3") ==
              "h0=2 h1=4 h2=1");
+  BOOST_TEST(filed("\xef\xbb\xbfh0 slots = 2\r\nh1 slots= 4 max_slots =8\r\n") == "h0=2 h1=4");
   BOOST_TEST(filed("n[1-2] slots=3\n[fd00::7]:2\n") == "n1=3 n2=3 fd00::7=2");
 }
 
