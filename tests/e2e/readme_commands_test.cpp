@@ -1,3 +1,5 @@
+#include "tests/e2e/readme_commands.h"
+
 #include <pty.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -13,7 +15,6 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -33,80 +34,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kSource = TROUPE_SOURCE_FOLDER;
-const fs::path kWalkThrough = kSource / "launch/docs/walk-through.md";
-
 constexpr int kTryAgain = 75;
-
-/// Commands that this test cannot run, and why.
-const std::map<std::string, std::string> kNotRun{
-    {"./launch/quickstart",
-     "installs packages, builds and trains for minutes; examples_test runs its manifest"},
-    {"./tests/run", "installs packages, builds, and runs this test"},
-    {"./tests/run --gpu", "builds, and needs a GPU to test anything"},
-    {"./tests/bench/run --gpu", "builds, and needs a GPU to measure anything"},
-    {"cmake --build --preset release --target bundle", "bundle_test makes one"},
-    {"cmake --install build/release --prefix ~/troupe", "installed_monitor_test does, elsewhere"},
-    {"cp -r ~/troupe/share/troupe/examples/monitor my-monitor", "installed_monitor_test does"},
-    {"cmake -S my-monitor -B my-monitor/build -DCMAKE_PREFIX_PATH=~/troupe && cmake --build "
-     "my-monitor/build",
-     "installed_monitor_test does"},
-    {"my-monitor/build/loss_monitor RUN", "installed_monitor_test does"},
-    {"ninja -C build/release schedules_tests && ctest --preset release -R schedules "
-     "--output-on-failure",
-     "runs other tests of this build"},
-    {"ninja -C build/release stages_tests && ctest --preset release -R '^stages.optimizer_test$' "
-     "--output-on-failure",
-     "runs other tests of this build"},
-    {"build/release/tests/stages_tests --run_test='optimizer_test/*'",
-     "runs other tests of this build"},
-    {"build/release/troupe launch my.toml --hostfile hosts --set mesh.pp=4", "needs hosts"},
-    {"build/release/troupe doctor --hosts my.toml --hostfile hosts", "hosts.preflight_test does"},
-    {"build/release/troupe join RUN", "needs another host; hosts.launch_test has one"},
-    {"troupe launch M --hostfile F", "needs other hosts, as the others with hosts do"},
-    {"troupe launch M --wait-for-hosts N", "needs other hosts"},
-    {"troupe join --rendezvous HOST:PORT --token-file F", "needs a launcher on another host"},
-    {"troupe scale --layout", "names an option; how it is used stands beside the command scale"},
-};
-
-/// The commands of a page in their order: lines of shell blocks without their comments, and then
-/// code in the text that calls troupe with options.
-std::vector<std::string> commands_in(const fs::path& page) {
-  std::vector<std::string> commands;
-  std::ifstream file(page);
-  bool shell = false;
-  std::string prose;
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("```")) {
-      shell = line == "```sh";
-      continue;
-    }
-    if (!shell) {
-      prose += line + ' ';
-      continue;
-    }
-    line = std::regex_replace(line, std::regex("\\s*(  #.*)?$"), "");
-    if (!line.empty()) commands.push_back(line);
-  }
-  const std::regex code("`(troupe [^`]* -[^`]*)`");
-  for (std::sregex_iterator found(prose.begin(), prose.end(), code), end; found != end; ++found)
-    commands.push_back((*found)[1]);
-  return commands;
-}
-
-std::set<std::string> all_commands() {
-  std::set<std::string> commands;
-  for (auto entry = fs::recursive_directory_iterator(kSource);
-       entry != fs::recursive_directory_iterator(); ++entry) {
-    const std::string name = entry->path().filename();
-    // The commands of examples need a cluster; cluster_examples_test runs what they start.
-    if (name == "build" || name == "examples" || name.starts_with('.'))
-      entry.disable_recursion_pending();
-    if (entry->path().extension() != ".md" || entry->path() == kWalkThrough) continue;
-    for (std::string& command : commands_in(entry->path())) commands.insert(std::move(command));
-  }
-  return commands;
-}
 
 /// A command in a terminal of its own that goes on while other commands run; its output is always
 /// read.
@@ -354,7 +282,7 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
 
   std::set<std::string> known = shell.taken();
   for (const auto& [command, reason] : kNotRun) known.insert(command);
-  BOOST_TEST(all_commands() == known, boost::test_tools::per_element());
+  BOOST_TEST(commands_of_readmes() == known, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_CASE(every_command_of_the_walk_through_works_in_its_order) {
