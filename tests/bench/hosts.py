@@ -1,8 +1,11 @@
 """Benchmarks of what runs on two hosts, which are namespaces of this machine (tests/hosts/lab.py)."""
 import contextlib, json, os, socket, subprocess, sys
 
+from changes import QUIET, SHORT_BATCH
+from cluster import RunBox
 from edges import bandwidth_options, perftest, size_of
-from measure import ROOT, Row, end, running, start
+from live_run import LiveRun
+from measure import ROOT, Row, end, output_of, running, start
 
 LAB = ROOT / "tests/hosts/lab.py"
 # As a node waits over tcp, asleep, and as it hears of a peer that fails.
@@ -69,3 +72,38 @@ def edge(bench):
             bench.record("ucx_perftest, GB/s", peer / 1e9)
     ours, peer = bench.median("ours, GB/s"), bench.median("ucx_perftest, GB/s")
     return Row(bench.name, ours, "GB/s", ours / peer, f"ucx_perftest -t ucp_am_bw {' '.join(AS_OURS)}: {peer:.2f} GB/s")
+
+
+def leave_second(bench, hosts, box):
+    """Leaves the second host of a run of two stages on two, and records what that costs."""
+    secret = box.dir / "secret"
+    secret.write_text("of a benchmark")
+    secret.chmod(0o400)
+    meeting = ("--rendezvous", "h0:29600", "--token-file", secret)
+    with LiveRun(bench, box, "leave", "checkpoint.interval=0", pp=2, batch=SHORT_BATCH, where=hosts.first,
+                 options=("--wait-for-hosts", 2, *meeting)) as run, \
+            running(*hosts.second, bench.troupe, "join", *meeting, stderr=subprocess.PIPE):
+        run.wait_for_step(1)
+        run.train(QUIET)
+        output_of(*hosts.first, bench.troupe, "scale", run.dir, "--without-host", "h1")
+        left, = (event for event in run.events("host") if event["state"] == "draining")
+        change = run.next_event("rescaled", 0)
+        usual = run.median_step_s(range(2, left["step"] + 1))
+        bench.record("step, s", usual)
+        bench.record("rescale, s", change["stall_s"])
+        # The steps before the change are trained meanwhile as ever; the first one after it is a part of it.
+        before = change["step"] - 1 - left["step"]
+        bench.record("cost, s", change["time"] - left["time"] - before * usual)
+        bench.record("a step and the rescale, s", usual + change["stall_s"])
+
+
+def leave(bench):
+    """Seconds that training loses when a host is left, against those of a step and of the change."""
+    with two_hosts() as hosts:
+        if not hosts:
+            return None
+        for _ in range(bench.repeats(5)):
+            with RunBox() as box:
+                leave_second(bench, hosts, box)
+    cost, allowed = bench.median("cost, s"), bench.median("a step and the rescale, s")
+    return Row(bench.name, cost, "s", allowed / cost, f"a step and the rescale: {allowed:.2f} s")
