@@ -30,7 +30,8 @@ int examine_this_machine() {
 int examine_hosts(const DoctorOptions& options) {
   const Machine machine = this_machine();
   const Job job = job_of(own_environment());
-  const Manifest manifest = load_manifest(options.hosts, options.overrides, machine);
+  Manifest manifest = load_manifest(options.hosts, options.overrides, machine);
+  keep_hosts(options.with, manifest);
   if (!job.is_first) {
     if (!job.is_first_of_host || job.num_hosts <= 1) return 0;
     SignalWatch signals;
