@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "actors/messages/join_messages.h"
 #include "actors/topology/clock_ahead.h"
 #include "actors/topology/run_spec.h"
 
@@ -27,9 +26,6 @@ class HostRegistry {
     bool lost = false;
     double heard_s = 0;                    ///< its last sign of life, on the monotonic clock
     std::optional<ClockAhead> clock = {};  ///< of the launcher's host; none: not known yet
-    int door = 0;                          ///< HostHello::door
-    /// Workers of an earlier launcher that wait there for a director.
-    std::vector<std::uint64_t> inherited = {};
   };
 
   void join(const Entry& entry);
@@ -52,19 +48,13 @@ class HostRegistry {
   /// The host of a worker; empty if it is on no other host.
   std::string host_of(std::uint64_t worker) const;
 
-  /// What a host sees of the files that it was asked for last, until the next question.
-  void see(const std::string& host, const FilesSeen& seen);
-  std::map<std::string, FilesSeen> seen() const;
-  void forget_seen();
-  /// A host has been brought the files that it does not see, or why not (FilesBrought::error).
-  void bring(const std::string& host, const std::string& error);
-  std::map<std::string, std::string> brought() const;
+  /// What a host sees of the files that it was asked for last (FilesSeen::bytes).
+  void see(const std::string& host, const std::vector<std::int64_t>& bytes);
+  std::map<std::string, std::vector<std::int64_t>> seen() const;
 
   /// Notes why a host that is waited for will not come.
   void refuse(const std::string& name, const std::string& cause);
   std::map<std::string, std::string> refusals() const;
-  /// Forgets them: whoever is refused may be waited for anew.
-  void forget_refusals();
   /// Blocks until `done` holds, which is asked when a host joins or is refused and at least every
   /// 0.1 s.
   void wait(const std::function<bool()>& done) const;
@@ -78,8 +68,7 @@ class HostRegistry {
   mutable std::condition_variable changed_;
   std::map<std::string, Entry> hosts_;
   std::map<std::string, std::string> refusals_;
-  std::map<std::string, FilesSeen> seen_;
-  std::map<std::string, std::string> brought_;
+  std::map<std::string, std::vector<std::int64_t>> seen_;
   std::map<std::uint64_t, Worker> workers_;
 };
 

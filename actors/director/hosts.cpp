@@ -1,23 +1,15 @@
 #include "actors/director/hosts.h"
 
-#include <algorithm>
 #include <atomic>
 #include <caf/scoped_actor.hpp>
-#include <chrono>
-#include <set>
 #include <utility>
 
-#include "actors/director/agent_calls.h"
 #include "actors/director/hosts_actor.h"
 #include "actors/messages/start_deadline.h"
 #include "actors/security/secure_links.h"
-#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {
-
-/// How long an agent that was reached may take to turn to this launcher.
-constexpr std::chrono::seconds kAnswerPatience{5};
 
 /// Workers whose bootstrap names another host are its agent's, the others those of this host.
 class WorkersOfHosts : public Processes {
@@ -77,7 +69,6 @@ class OpenHosts : public Hosts {
                                                     .other_slots = spec.other_slots,
                                                     .silent_s = spec.silent_s,
                                                     .trusted_network = spec.trusted_network,
-                                                    .wait_s = spec.wait_s,
                                                     .on_lost = spec.on_lost,
                                                     .registry = registry_,
                                                     .own = spec.own,
@@ -93,10 +84,8 @@ class OpenHosts : public Hosts {
   int port() const override { return port_; }
   HostRegistry& registry() override { return registry_; }
   caf::actor_system& system() override { return system_; }
-  void serve(const caf::actor& director, const std::vector<Host>& hosts,
-             const Service& service) override {
-    DirectorStarts start{
-        .director = director, .known = {}, .term = service.term, .token = service.token};
+  void serve(const caf::actor& director, const std::vector<Host>& hosts) override {
+    DirectorStarts start{.director = director, .known = {}};
     for (const Host& host : hosts) {
       if (host.name == spec_.own) own_slots_ = host.slots;
       caf::anon_send(
@@ -105,67 +94,14 @@ class OpenHosts : public Hosts {
     }
     caf::anon_send(actor_, start);
   }
-  void take_over(const std::vector<AgentRecord>& agents, std::uint64_t term,
-                 bool keeps_workers) override {
-    call_agents(links_, agents,
-                [&](const AgentRecord& record, const caf::actor& agent, const std::string& fault) {
-                  if (agent)
-                    caf::anon_send(actor_, CallAgent{.agent = agent,
-                                                     .host = record.host,
-                                                     .term = term,
-                                                     .keeps_workers = keeps_workers});
-                  else
-                    registry_.refuse(record.host, fault);
-                });
-    const auto deadline = std::chrono::steady_clock::now() + kAnswerPatience;
-    registry_.wait([&] {
-      std::set<std::string> answered;
-      for (const auto& entry : registry_.entries()) answered.insert(entry.host.name);
-      for (const auto& [host, cause] : registry_.refusals()) answered.insert(host);
-      const auto has_answered = [&](const AgentRecord& agent) {
-        return answered.contains(agent.host);
-      };
-      return std::ranges::all_of(agents, has_answered) ||
-             std::chrono::steady_clock::now() > deadline;
-    });
-  }
-  void ask_for(const FilesWanted& files) override {
-    registry_.forget_seen();
-    caf::anon_send(actor_, OrderToHosts{files});
+  void ask_for(const std::vector<std::string>& files) override {
+    caf::anon_send(actor_, OrderToHosts{FilesWanted{.paths = files}});
   }
   void survey(SurveyWanted wanted) override { caf::anon_send(actor_, std::move(wanted)); }
   void give_up(const std::string& host, const std::string& cause) override {
     caf::anon_send(actor_, HostGivenUp{.host = host, .cause = cause});
   }
   const std::string& own() const override { return spec_.own; }
-  void offer(const FilesOffer& offer) override {
-    caf::anon_send(actor_, FilesOffered{.offer = offer});
-  }
-  void bring(const std::string& host, const FilesAway& away) override {
-    caf::anon_send(actor_, BringFiles{.host = host, .away = away});
-  }
-  void gather(const std::filesystem::path& unfinished, const std::vector<std::string>& hosts,
-              const std::function<std::string()>& why_stop) override {
-    caf::scoped_actor self{system_};
-    PartHolders found;
-    const auto lives = incarnations();  // of which these are the parts, or of later ones
-    self->request(actor_, kRequestDeadline, PartHoldersWanted{.hosts = hosts})
-        .receive([&](const PartHolders& holders) { found = holders; },
-                 [&](const caf::error& error) {
-                   throw Error(ErrorKind::internal,
-                               "the parts of other hosts: " + system_.render(error));
-                 });
-    // A host that falls silent closes no connection.
-    const auto is_there = [&](const std::string& host) {
-      const auto now = incarnations();
-      const auto then = lives.find(host), found = now.find(host);
-      return then != lives.end() && found != now.end() && then->second == found->second;
-    };
-    gather_parts(system_, unfinished, found.holders, [&](const std::string& host) {
-      return is_there(host) ? why_stop() : "the host is lost";
-    });
-  }
-  void drop_parts() override { caf::anon_send(actor_, DropParts{}); }
   std::unique_ptr<Processes> workers(Processes& own) override {
     return std::make_unique<WorkersOfHosts>(spec_, own, registry_, actor_);
   }
@@ -197,13 +133,6 @@ class OpenHosts : public Hosts {
     for (const HostRegistry::Entry& entry : registry_.entries())
       if (entry.host.name == host) return entry.ends_s;
     return 0;
-  }
-  /// Of the hosts that are there.
-  std::map<std::string, std::uint64_t> incarnations() const {
-    std::map<std::string, std::uint64_t> found;
-    for (const HostRegistry::Entry& entry : registry_.entries())
-      if (!entry.lost) found[entry.host.name] = entry.incarnation;
-    return found;
   }
 
   const HostsSpec spec_;

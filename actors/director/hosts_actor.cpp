@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "actors/director/hosts.h"
-#include "actors/director/run_files_actor.h"
 #include "actors/messages/secret.h"
 #include "tensor/errors/error.h"
 #include "transport/ucx/network_interface.h"
@@ -30,8 +28,9 @@ caf::behavior HostsActor::make_behavior() {
           [this](const AgentBeat& beat) { on_beat(beat); },
           [this](const WorkerEnded& end) { on_ended(end); },
           [this](const HostLeaves& leave) { on_leaves(leave); },
-          [this](const FilesSeen& seen) { on_seen(seen); },
-          [this](const FilesBrought& brought) { on_brought(brought); },
+          [this](const FilesSeen& seen) {
+            if (const Agent* agent = sender()) context_.registry.see(agent->host, seen.bytes);
+          },
           [this](const HostSurveyed& answer) { surveyed(answer); },
           [this](const LinksProbed& answer) { surveyed(answer); },
       },
@@ -40,14 +39,6 @@ caf::behavior HostsActor::make_behavior() {
             std::visit([this](const auto& x) { carry_out(x); }, order.order);
           },
           [this](const DirectorStarts& start) { serve(start); },
-          [this](const FilesOffered& files) { take(files.offer); },
-          [this](const BringFiles& order) { bring(order.host, order.away); },
-          [this](const PartHoldersWanted& wanted) { return holders_among(wanted.hosts); },
-          [this](DropParts) {
-            for (const auto& [host, parts] : parts_)
-              if (parts) send(parts, PartsDropped{});
-          },
-          [this](const CallAgent& order) { call(order); },
           [this](const HostsDismissed& order) { dismiss(order.reason); },
           [this](const HostAdmitted& newcomer) { admit(newcomer); },
           [this](const HostGivenUp& order) { lose(order.host, order.cause); },
@@ -66,9 +57,7 @@ caf::behavior HostsActor::make_behavior() {
 void HostsActor::on_exit() {
   surveyor_.stop();
   agents_.clear();
-  parts_.clear();
-  if (run_files_) caf::anon_send(run_files_, RunFilesEnd{});
-  director_ = run_files_ = nullptr;
+  director_ = nullptr;
 }
 
 // --- hosts join and live
@@ -77,15 +66,9 @@ HostWelcome HostsActor::welcome(const HostHello& hello) {
   if (!equal_secrets(hello.token, context_.token) || !current_sender())
     return {.refused = "the token is not this run's",
             .code = static_cast<int>(ErrorKind::unavailable)};
-  const std::string why = take_in(hello, current_sender(), {});
-  return {.refused = why, .code = why.empty() ? 0 : static_cast<int>(ErrorKind::unavailable)};
-}
-
-std::string HostsActor::take_in(const HostHello& hello, const caf::strong_actor_ptr& agent,
-                                const std::vector<std::uint64_t>& inherited) {
   if (const std::string why = refusal_of(hello); !why.empty()) {
     context_.registry.refuse(hello.host.name, why);
-    return why;
+    return {.refused = why, .code = static_cast<int>(ErrorKind::unavailable)};
   }
   Host host = hello.host;
   if (const auto named = context_.slots.find(host.name); named != context_.slots.end())
@@ -93,61 +76,30 @@ std::string HostsActor::take_in(const HostHello& hello, const caf::strong_actor_
   if (host.slots == 0) host.slots = context_.other_slots;
   // An agent of the same host that was not known to be gone is another one's predecessor.
   if (agent_of(host.name)) lose(host.name, "another agent has come from it");
-  monitor(agent);
-  const auto actor = caf::actor_cast<AgentRef>(agent);
-  agents_[caf::actor_cast<caf::actor_addr>(agent)] = {
-      .actor = actor, .host = host.name, .incarnation = hello.incarnation};
+  monitor(current_sender());
+  agents_[caf::actor_cast<caf::actor_addr>(current_sender())] = {
+      .actor = caf::actor_cast<AgentRef>(current_sender()),
+      .host = host.name,
+      .incarnation = hello.incarnation};
   liveness_.watch(hello.incarnation);
   const double ends_s =
       hello.seconds_left > 0 ? now_s() + static_cast<double>(hello.seconds_left) : 0;
-  for (const std::uint64_t worker : inherited) context_.registry.started(worker, host.name);
   context_.registry.join({.host = host,
                           .incarnation = hello.incarnation,
                           .address = hello.address,
                           .ends_s = ends_s,
-                          .heard_s = now_s(),
-                          .door = hello.door,
-                          .inherited = inherited});
-  if (!director_) return "";
-  tell_begin(actor);
-  equip({.host = host, .incarnation = hello.incarnation, .ends_s = ends_s});
-  return "";
+                          .heard_s = now_s()});
+  if (director_) admit({.host = host, .incarnation = hello.incarnation, .ends_s = ends_s});
+  return {};
 }
 
-/// Has the agent of another launcher join.
-void HostsActor::call(const CallAgent& order) {
-  request(caf::actor_cast<AgentRef>(order.agent), kRequestDeadline,
-          TakeOver{.token = context_.token, .term = order.term})
-      .then([this, order](const TakenOver& answer) { called(order, answer); },
-            [this, host = order.host](const caf::error& error) {
-              context_.registry.refuse(host,
-                                       "its agent does not answer: " + system().render(error));
-            });
-}
-
-void HostsActor::called(const CallAgent& order, const TakenOver& answer) {
-  if (!answer.refused.empty()) return context_.registry.refuse(order.host, answer.refused);
-  const auto agent = caf::actor_cast<AgentRef>(order.agent);
-  if (!order.keeps_workers) send(agent, StopWorkers{.all = true});
-  const std::string why =
-      take_in(answer.hello, caf::actor_cast<caf::strong_actor_ptr>(agent),
-              order.keeps_workers ? answer.workers : std::vector<std::uint64_t>{});
-  if (!why.empty())
-    send(agent, Dismissed{.exit_code = static_cast<int>(ErrorKind::unavailable), .reason = why});
-}
-
-void HostsActor::tell_begin(const AgentRef& agent) {
-  send(agent, begin_);
-}
-
-std::string differs_in(const HostHello& hello,
-                       const std::map<std::string, std::string>& own_traits) {
+std::string HostsActor::refusal_of(const HostHello& hello) const {
   if (hello.version != kProtocolVersion)
     return fmt::format(
         "it speaks version {} of the protocol, the launcher {}; install the same "
         "program on both",
         hello.version, kProtocolVersion);
-  for (const auto& [name, own] : own_traits) {
+  for (const auto& [name, own] : context_.traits) {
     const auto found = hello.traits.find(name);
     const std::string theirs = found == hello.traits.end() ? "unknown" : found->second;
     if (theirs != own)
@@ -155,11 +107,6 @@ std::string differs_in(const HostHello& hello,
                          name == "processor" ? "cluster.mixed_cpus = true accepts it"
                                              : "install the same on both");
   }
-  return "";
-}
-
-std::string HostsActor::refusal_of(const HostHello& hello) const {
-  if (const std::string why = differs_in(hello, context_.traits); !why.empty()) return why;
   if (!context_.trusted_network && !transport::is_private_address(hello.address))
     return fmt::format(
         "its address {} is not private, and messages between ranks are plain text; "
@@ -216,21 +163,18 @@ void HostsActor::dismiss_if_left(std::string host) {
 void HostsActor::forget(std::string host) {
   if (const Agent* agent = agent_of(host)) liveness_.forget(agent->incarnation);
   std::erase_if(agents_, [&](const auto& agent) { return agent.second.host == host; });
-  if (const auto parts = parts_.find(host); parts != parts_.end()) parts->second = nullptr;
   context_.registry.lose(host);
   surveys_.lose(host);
 }
 
 void HostsActor::serve(const DirectorStarts& start) {
   director_ = start.director;
-  begin_ = {.term = start.term, .wait_s = context_.wait_s, .token = start.token};
-  for (const auto& [address, agent] : agents_) tell_begin(agent.actor);
   for (const auto& entry : context_.registry.entries()) {
     const bool is_known = std::ranges::find(start.known, entry.host.name) != start.known.end();
     if (is_known && entry.lost)
       tell(HostLost{.name = entry.host.name, .cause = "it left at once", .now_s = now_s()});
     else if (!is_known && !entry.lost)
-      equip({.host = entry.host, .incarnation = entry.incarnation, .ends_s = entry.ends_s});
+      admit({.host = entry.host, .incarnation = entry.incarnation, .ends_s = entry.ends_s});
   }
 }
 
@@ -250,10 +194,8 @@ void HostsActor::on_down(const caf::actor_addr& who) {
 
 /// Takes a host out of the run, with its workers.
 void HostsActor::lose(std::string host, const std::string& cause) {
-  const Agent* agent = agent_of(host);
-  const bool is_known = !agent || !agent->joins;
   forget(host);
-  if (is_known) tell(HostLost{.name = host, .cause = cause, .now_s = now_s()});
+  tell(HostLost{.name = host, .cause = cause, .now_s = now_s()});
   if (context_.on_lost) context_.on_lost(host);
 }
 
@@ -288,7 +230,9 @@ void HostsActor::carry_out(const LetGo& order) {
 bool HostsActor::survey(const std::string& host, const Survey::Order& order) {
   const Agent* agent = agent_of(host);
   if (!agent && host != context_.own) return false;
-  const auto pass_on = [&](const auto& x) { agent ? send(agent->actor, x) : surveyor_.obey(x); };
+  const auto pass_on = [&](const auto& x) {
+    agent ? send(agent->actor, x) : surveyor_.obey(x);
+  };
   std::visit(pass_on, order);
   return true;
 }

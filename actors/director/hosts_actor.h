@@ -4,16 +4,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "actors/agent/surveyor.h"
 #include "actors/director/host_registry.h"
-#include "actors/director/part_gathering.h"
 #include "actors/director/survey_desk.h"
-#include "actors/files/files_offer.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/interfaces.h"
 #include "actors/protocol/liveness.h"
@@ -30,7 +27,6 @@ struct HostsContext {
   int other_slots = 1;               ///< of others that do not say how many they have
   double silent_s = 3;               ///< a host that says nothing for so long is lost; 0: never
   bool trusted_network = false;      ///< whether hosts may have addresses that are not private
-  double wait_s = 0;                 ///< RunBegins::wait_s
   /// Called when a host is lost.
   std::function<void(const std::string& name)> on_lost;
   HostRegistry& registry;
@@ -51,15 +47,6 @@ struct OrderToHosts {
 struct DirectorStarts {
   caf::actor director;
   std::vector<std::string> known;
-  std::uint64_t term = 0;
-  std::string token;  ///< of the director
-};
-/// The agent of another launcher of the run, at its door: it is to obey this one.
-struct CallAgent {
-  caf::actor agent;
-  std::string host;
-  std::uint64_t term = 0;
-  bool keeps_workers = true;
 };
 /// A host has joined a live run, which it is to be part of.
 struct HostAdmitted {
@@ -73,24 +60,6 @@ struct HostGivenUp {
   std::string host;
   std::string cause;
 };
-/// Files for other hosts, by which hosts that join later are judged.
-struct FilesOffered {
-  FilesOffer offer;
-};
-/// The order to bring a host what it does not see. HostRegistry::brought() has its answer later.
-struct BringFiles {
-  std::string host;
-  FilesAway away;
-};
-/// The question which of these hosts have parts of checkpoints, answered by PartHolders.
-struct PartHoldersWanted {
-  std::vector<std::string> hosts;
-};
-struct PartHolders {
-  std::vector<PartHolder> holders;
-};
-/// The parts that hosts have are not needed any more.
-struct DropParts {};
 /// The run is over: all hosts are dismissed.
 struct HostsDismissed {
   std::string reason;
@@ -110,24 +79,9 @@ class HostsActor : public ControlActor {
     std::string host;
     std::uint64_t incarnation = 0;
     bool leaves = false;  ///< it is dismissed when its last worker has ended
-    /// Who takes part once the host has all files that it needs; none: that was seen to.
-    std::optional<HostAdmitted> joins;
     std::uint64_t beats = 0;
   };
   HostWelcome welcome(const HostHello& hello);
-  void take(const FilesOffer& offer);
-  void equip(const HostAdmitted& newcomer);
-  void on_seen(const FilesSeen& seen);
-  void bring(const std::string& host, FilesAway away);
-  void on_brought(const FilesBrought& brought);
-  void refuse(const Agent& agent, std::string why);
-  PartHolders holders_among(const std::vector<std::string>& hosts);
-  /// Lets the host of an agent join, unless there is a reason against it. Returns the reason.
-  std::string take_in(const HostHello& hello, const caf::strong_actor_ptr& agent,
-                      const std::vector<std::uint64_t>& inherited);
-  void call(const CallAgent& order);
-  void called(const CallAgent& order, const TakenOver& answer);
-  void tell_begin(const AgentRef& agent);
   std::string refusal_of(const HostHello& hello) const;
   void on_beat(const AgentBeat& beat);
   void on_ended(const WorkerEnded& end);
@@ -161,25 +115,15 @@ class HostsActor : public ControlActor {
   HostsContext context_;
   Liveness liveness_;  ///< of agents, by their incarnations
   caf::actor director_;
-  RunBegins begin_;  ///< once the director is there
   std::map<caf::actor_addr, Agent> agents_;
   Surveyor surveyor_{*this, context_.address};  ///< of the launcher's own host
   SurveyDesk surveys_{[this](const auto& host, const auto& order) { return survey(host, order); }};
-  std::optional<FilesOffer> offer_;
-  caf::actor run_files_;                     ///< gives the files of the offer
-  std::map<std::string, caf::actor> parts_;  ///< of hosts with a run directory of their own
 };
 
 }  // namespace troupe::actors
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::CallAgent)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::OrderToHosts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DirectorStarts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostAdmitted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostGivenUp)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::FilesOffered)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::BringFiles)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PartHoldersWanted)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PartHolders)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DropParts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostsDismissed)

@@ -48,9 +48,6 @@ struct SurveyResult {
 
   /// The ways on which no connection was made.
   std::vector<BrokenWay> broken_ways() const;
-  /// Of these, the ones whose other direction is broken too, or was not tried: a network that loses
-  /// packets now and then breaks one.
-  std::vector<BrokenWay> parted_ways() const;
 };
 
 /// A survey as a state machine without clock and connections: hosts open their ports, try the ways

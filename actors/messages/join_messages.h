@@ -41,7 +41,6 @@ struct HostHello {
   std::uint64_t incarnation = 0;  ///< random, another each time that an agent is started
   std::string address;            ///< of the host, on the way to the launcher
   std::int64_t seconds_left = 0;  ///< until the host is taken away; 0: not known
-  int door = 0;  ///< port there at which another launcher finds the agent; 0: none
   /// What must be as on the launcher's host so that both compute the same bits, by its name, such
   /// as the program's build.
   std::map<std::string, std::string> traits;
@@ -90,14 +89,9 @@ struct HostLeaves {
 /// order, -1 for a file that is not there.
 struct FilesWanted {
   std::vector<std::string> paths;
-  /// How large they should be: the answer comes when all are, or after `patience_s`. Empty: it
-  /// comes at once.
-  std::vector<std::int64_t> bytes;
-  double patience_s = 0;
 };
 struct FilesSeen {
   std::vector<std::int64_t> bytes;
-  std::vector<double> late_s;  ///< how long after the question each became as large as it should be
 };
 /// The order to end: the run is over, or the host no part of it.
 struct Dismissed {

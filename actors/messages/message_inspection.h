@@ -8,11 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "actors/messages/file_messages.h"
 #include "actors/messages/join_messages.h"
 #include "actors/messages/messages.h"
 #include "actors/messages/survey_messages.h"
-#include "actors/messages/takeover_messages.h"
 
 // How CAF serialises the messages of the control plane: field by field. Floating-point numbers are
 // sent as their bits, because CAF 0.17 cannot encode infinities.
@@ -83,29 +81,19 @@ TROUPE_INSPECT(Join, x.token, x.member)
 TROUPE_INSPECT(Welcome, x.manifest, x.director)
 TROUPE_INSPECT(Host, x.name, x.slots, x.cores, x.memory_bytes)
 TROUPE_INSPECT(HostHello, x.version, x.token, x.host, x.incarnation, x.address, x.seconds_left,
-               x.door, x.traits)
+               x.traits)
 TROUPE_INSPECT(HostWelcome, x.refused, x.code)
 TROUPE_INSPECT(WorkerBootstrap, x.host, x.port, x.token, x.id, x.incarnation, x.cores, x.device,
-               x.ports, x.log_dir, x.on, x.has_agent, x.run_dir)
+               x.ports, x.log_dir, x.on)
 TROUPE_INSPECT(StartWorker, x.bootstrap)
 TROUPE_INSPECT(StopWorkers, x.incarnations, x.all)
 TROUPE_INSPECT(AgentBeat, x.cpu_seconds, x.sent_s, x.clock.seconds, x.clock.error_s)
 TROUPE_INSPECT(DirectorBeat, x.beat, x.asked_s, x.sent_s)
 TROUPE_INSPECT(WorkerEnded, x.incarnation, x.exit_code, x.cause)
 TROUPE_INSPECT(HostLeaves, x.cause)
-TROUPE_INSPECT(FilesWanted, x.paths, x.bytes, x.patience_s)
-TROUPE_INSPECT(FilesSeen, x.bytes, x.late_s)
+TROUPE_INSPECT(FilesWanted, x.paths)
+TROUPE_INSPECT(FilesSeen, x.bytes)
 TROUPE_INSPECT(Dismissed, x.exit_code, x.reason)
-TROUPE_INSPECT(ListingWanted, x.path, x.sums)
-TROUPE_INSPECT(ListedFile, x.name, x.bytes, x.written_ns, x.sum)
-TROUPE_INSPECT(Listing, x.files, x.absent, x.error)
-TROUPE_INSPECT(BlockWanted, x.path, x.name, x.offset, x.size)
-TROUPE_INSPECT(Block, x.offset, x.size, x.bytes, x.error)
-TROUPE_INSPECT(FilesNeeded, x.token, x.path)
-TROUPE_INSPECT(FilesHere, x.path, x.error, x.kind)
-TROUPE_INSPECT(FilesAway, x.source, x.run_dir, x.tokens, x.folders)
-TROUPE_INSPECT(FilesBrought, x.error, x.parts)
-TROUPE_INSPECT(LogTail, x.folder, x.file, x.text, x.replaces)
 TROUPE_INSPECT(ProbeTarget, x.host, x.address, x.port)
 TROUPE_INSPECT(LinkProbe, x.host, x.to, x.connected, x.fault, x.round_trip_s, x.bytes_per_s,
                x.clock_ahead_s, x.clock_error_s)
@@ -116,22 +104,6 @@ TROUPE_INSPECT(HostSurveyed, x.survey, x.port, x.fault, x.facts)
 TROUPE_INSPECT(ProbeLinks, x.survey, x.targets, x.patience_s, x.measures)
 TROUPE_INSPECT(LinksProbed, x.survey, x.links)
 TROUPE_INSPECT(SurveyEnded, x.survey)
-TROUPE_INSPECT(AskAgent, x.token)
-TROUPE_INSPECT(AgentState, x.hello, x.term, x.is_orphaned, x.silent_s)
-TROUPE_INSPECT(TakeOver, x.token, x.term)
-TROUPE_INSPECT(TakenOver, x.refused, x.hello, x.workers)
-TROUPE_INSPECT(RunBegins, x.term, x.wait_s, x.token)
-TROUPE_INSPECT(Resident, x.incarnation)
-TROUPE_INSPECT(NewDirector, x.term, x.token)
-TROUPE_INSPECT(HeldConfiguration, x.header, x.rank, x.reached)
-TROUPE_INSPECT(CommittedStep, x.step, x.loss, x.grad_norm, x.targets)
-TROUPE_INSPECT(Rejoin, x.token, x.member, x.configuration, x.held, x.commits)
-
-/// A message that says all by being sent.
-template <typename Inspector>
-typename Inspector::result_type inspect(Inspector& f, PartsDropped&) {
-  return f();
-}
 TROUPE_INSPECT(Halt, x.configuration, x.kept, x.reconnect, x.reason)
 TROUPE_INSPECT(Halted, x.configuration, x.incarnation, x.address, x.inventory)
 TROUPE_INSPECT(Peers, x.configuration, x.members)
@@ -145,7 +117,7 @@ TROUPE_INSPECT(Warm, x.order, x.incarnation, x.rank)
 TROUPE_INSPECT(TapRequest, x.from, x.to, x.backward, x.every, x.microbatch, x.only_not_finite,
                x.dump, x.samples)
 TROUPE_INSPECT(RunStep, x.configuration, x.step, x.trace, x.taps)
-TROUPE_INSPECT(Commit, x.configuration, x.step, x.clip_factor, x.loss, x.grad_norm, x.targets)
+TROUPE_INSPECT(Commit, x.configuration, x.step, x.clip_factor)
 TROUPE_INSPECT(Save, x.configuration, x.step, x.dir, x.owner_file, x.owner)
 TROUPE_INSPECT(Evaluate, x.configuration, x.step, x.batch)
 TROUPE_INSPECT(Finish, x.reason)

@@ -40,10 +40,9 @@ inline constexpr std::chrono::seconds kReplyPatience{10};
 class ControlClient {
  public:
   /// Connects and sends the request, with `fields` beside its name. Throws Error{unavailable}
-  /// naming the process if nothing accepts the connection within `patience`.
+  /// naming the process if nothing accepts the connection.
   ControlClient(const ControlAddress& address, const std::string& request,
-                const nlohmann::json& fields = nlohmann::json::object(),
-                std::chrono::milliseconds patience = kReplyPatience);
+                const nlohmann::json& fields = nlohmann::json::object());
   ControlClient(const ControlClient&) = delete;
 
   /// A timeout that never comes.

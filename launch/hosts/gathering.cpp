@@ -10,6 +10,7 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -114,23 +115,44 @@ std::vector<std::string> srun_words(const std::vector<std::string>& hosts) {
           "--nodelist=" + fmt::format("{}", fmt::join(hosts, ","))};
 }
 
+/// A new file that is removed at the end.
+class Probe {
+ public:
+  explicit Probe(const std::filesystem::path& folder)
+      : path_(folder / (".troupe-probe-" + actors::random_token())) {
+    if (!(std::ofstream(path_) << "seen?"))
+      throw Error(ErrorKind::data, folder.string() + ": no file can be written there");
+  }
+  Probe(const Probe&) = delete;
+  ~Probe() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  const std::filesystem::path path_;
+};
+
+std::map<std::string, std::string> traits_for(const Settings::Engine& engine) {
+  auto traits = own_traits();
+  if (engine.mixed_cpus) traits.erase("processor");
+  return traits;
+}
+
 }  // namespace
 
 HostGathering::HostGathering(HostsPlan plan, const Manifest& manifest, const Machine& machine)
     : plan_(std::move(plan)),
       authority_(plan_.token.empty() ? actors::Authority() : actors::Authority(plan_.token)),
       engine_(manifest->engine),
-      traits_(own_traits(!engine_.mixed_cpus)),
+      traits_(traits_for(engine_)),
       interface_(manifest->cluster.interface),
-      ports_(manifest->cluster.ports),
       machine_(machine),
       alike_((manifest->num_ranks() + plan_.count - 1) / std::max(1, plan_.count)),
-      own_(!plan_.own.empty() ? plan_.own : find_own_host(plan_.named)),
-      has_charge_(!plan_.takeover) {
+      own_(!plan_.own.empty() ? plan_.own : find_own_host(plan_.named)) {
   if (own_.empty() && plan_.named.empty()) own_ = host_name();
-  if (plan_.takeover && plan_.takeover->has_agent(own_)) own_.clear();  // that starts workers
   open_door(manifest);
-  if (plan_.takeover) take_over();
   if (!plan_.shared.empty()) invite(plan_.shared);
   start_agents();
 }
@@ -155,7 +177,6 @@ void HostGathering::open_door(const Manifest& manifest) {
                                .other_slots = alike_,
                                .silent_s = manifest->recovery.silent_s,
                                .trusted_network = engine_.trusted_network,
-                               .wait_s = engine_.director_wait_s,
                                .on_lost = [this](const std::string& host) { again(host); },
                                .own = own_,
                                .device = interface.address,
@@ -165,8 +186,6 @@ void HostGathering::open_door(const Manifest& manifest) {
 
 void HostGathering::start_agents() {
   if (plan_.start == Start::themselves) return;
-  std::set<std::string> there;
-  for (const auto& entry : door_->registry().entries()) there.insert(entry.host.name);
   std::vector<std::string> others;
   for (const Host& host : plan_.named)
     if (host.name != own_) others.push_back(host.name);
@@ -178,10 +197,7 @@ void HostGathering::start_agents() {
   std::vector<AgentStarter::Command> commands;
   const auto add = [&](const std::string& host, std::vector<std::string> words) {
     words.insert(words.end(), program.begin(), program.end());
-    commands.push_back({.host = host,
-                        .words = std::move(words),
-                        .input = invitation_to(host),
-                        .is_there = there.contains(host)});
+    commands.push_back({.host = host, .words = std::move(words), .input = invitation_to(host)});
   };
   if (plan_.start == Start::srun) {
     add("", srun_words(others));
@@ -198,7 +214,7 @@ void HostGathering::start_agents() {
 }
 
 HostGathering::~HostGathering() {
-  if (has_charge_) door_->dismiss("the run is over");
+  door_->dismiss("the run is over");
   for (const std::filesystem::path& file : invitations_) {
     std::error_code ignored;
     std::filesystem::remove(file, ignored);
@@ -211,8 +227,7 @@ std::string HostGathering::invitation_to(const std::string& host) const {
                         .port = door_->port(),
                         .credentials = actors::to_text(
                             authority_.issue(actors::Role::host, host.empty() ? "any host" : host)),
-                        .interface = interface_,
-                        .ports = ports_};
+                        .interface = interface_};
   for (const std::string& name : engine_.forward)
     if (const char* value = std::getenv(name.c_str())) invitation.environment[name] = value;
   return to_line(invitation);
@@ -313,6 +328,43 @@ void HostGathering::wait(const std::function<void(const std::string& text)>& tel
       fmt::format("{} of {} hosts have not joined{}: {}", left.size(), count,
                   hopeless ? "" : fmt::format(" within cluster.wait = {:g} s", engine_.wait_s),
                   fmt::join(left, "; ")));
+}
+
+void HostGathering::check_files(const std::filesystem::path& folder,
+                                std::vector<std::string> files) {
+  // How long a network file system may take to show a new file.
+  constexpr std::chrono::seconds kLag{20};
+  using Clock = std::chrono::steady_clock;
+  const Probe probe(folder);
+  files.push_back(probe.path().string());
+  std::vector<std::int64_t> bytes;
+  for (const std::string& file : files)
+    bytes.push_back(static_cast<std::int64_t>(std::filesystem::file_size(file)));
+  const auto deadline = Clock::now() + kLag;
+  std::string unseen;
+  Clock::time_point asked{};
+  door_->registry().wait([&] {
+    if (Clock::now() - asked > std::chrono::milliseconds(500)) {
+      door_->ask_for(files);
+      asked = Clock::now();
+    }
+    unseen.clear();
+    const auto seen = door_->registry().seen();
+    for (const auto& entry : door_->registry().entries()) {
+      if (entry.lost) continue;
+      const auto found = seen.find(entry.host.name);
+      for (std::size_t i = 0; i < files.size() && unseen.empty(); ++i)
+        if (found == seen.end() || i >= found->second.size() || found->second[i] != bytes[i])
+          unseen = fmt::format("{} does not see {}", entry.host.name,
+                               i + 1 == files.size() ? "new files in " + folder.string()
+                                                     : files[i] + " as it is here");
+    }
+    return unseen.empty() || Clock::now() > deadline;
+  });
+  if (!unseen.empty())
+    throw Error(
+        ErrorKind::unavailable,
+        unseen + ": all hosts must share the folders of the run and of its data, as by NFS");
 }
 
 std::vector<Host> HostGathering::hosts() const {

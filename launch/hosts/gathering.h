@@ -13,7 +13,6 @@
 #include "launch/host/machine.h"
 #include "launch/hosts/agent_starter.h"
 #include "launch/hosts/hosts_plan.h"
-#include "launch/hosts/hosts_record.h"
 #include "launch/manifest/toml/manifest.h"
 
 namespace troupe::launch {
@@ -25,13 +24,8 @@ class HostGathering {
   /// Opens the port, and starts agents if the plan says so. Throws Error{unavailable} if this host
   /// has no way to the others.
   HostGathering(HostsPlan plan, const Manifest& manifest, const Machine& machine);
-  /// Lets the agents end, unless they are another launcher's, and waits for what started them.
+  /// Lets the agents end, and waits for those that it has started.
   ~HostGathering();
-  /// The run begins: its hosts end with it. Those that were taken over would else wait for another
-  /// launcher.
-  void take_charge() { has_charge_ = true; }
-  /// The run has another launcher: no agent is told to end.
-  void abandon() { has_charge_ = false; }
 
   /// What other hosts run to join, for people; empty if agents are started for them.
   std::string join_line() const;
@@ -39,14 +33,14 @@ class HostGathering {
   /// Error{unavailable} that names those which have not joined within cluster.wait, or cannot, and
   /// why.
   void wait(const std::function<void(const std::string& text)>& tell);
+  /// Checks that all hosts see the files of this one: a new one in a folder that is there, and
+  /// those of a list as large as here. Throws Error{unavailable} that names a host and what it does
+  /// not see.
+  void check_files(const std::filesystem::path& folder, std::vector<std::string> files);
   /// The hosts that have joined, and this one if it takes part, in the order in which they are
   /// named, or of their names. Those of which nobody said how many ranks they take share the ranks
   /// alike.
   std::vector<actors::Host> hosts() const;
-  /// Whether workers of an earlier launcher wait for this one.
-  bool inherits() const;
-  /// What another launcher of the run must know.
-  HostsRecord record() const;
   /// Leaves an invitation in a file, which only this user can read, until the object ends.
   void invite(const std::filesystem::path& file);
   const std::shared_ptr<actors::Hosts>& door() const { return door_; }
@@ -60,7 +54,6 @@ class HostGathering {
 
  private:
   void open_door(const Manifest& manifest);
-  void take_over();
   void start_agents();
   std::string invitation_to(const std::string& host) const;
   /// Hosts that have not joined, by name, each with the reason if one is known; if no host has a
@@ -74,7 +67,7 @@ class HostGathering {
   const actors::Authority authority_;  ///< of the run
   const Settings::Engine engine_;
   const std::map<std::string, std::string> traits_;
-  const std::string interface_, ports_;  ///< cluster.interface, cluster.ports
+  const std::string interface_;  ///< cluster.interface
   const Machine machine_;
   const int alike_;  ///< ranks of a host if all have as many
   std::string own_;  ///< name of this host in the run; empty: it takes no rank
@@ -82,7 +75,6 @@ class HostGathering {
   std::shared_ptr<actors::Hosts> door_;
   std::vector<std::filesystem::path> invitations_;
   std::optional<AgentStarter> starter_;
-  bool has_charge_;
 };
 
 }  // namespace troupe::launch

@@ -6,7 +6,7 @@
 
 namespace troupe::launch {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Invitation, host, address, port, credentials, interface, ports,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Invitation, host, address, port, credentials, interface,
                                    environment)
 
 std::string to_line(const Invitation& invitation) {

@@ -146,15 +146,12 @@ void cut_back_metrics(const std::filesystem::path& path, std::int64_t step) {
   kept.publish();
 }
 
-MetricsEnd metrics_end(const std::filesystem::path& path) {
+std::int64_t last_metrics_step(const std::filesystem::path& path) {
   std::ifstream in(path);
-  MetricsEnd end;
+  std::int64_t last = 0;
   for (std::string line; std::getline(in, line);)
-    if (const auto subject = subject_of(line)) {
-      std::int64_t& last = subject->evaluation ? end.evaluated : end.step;
-      last = std::max(last, subject->step);
-    }
-  return end;
+    if (const auto subject = subject_of(line)) last = std::max(last, subject->step);
+  return last;
 }
 
 }  // namespace troupe::launch

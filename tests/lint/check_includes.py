@@ -89,9 +89,8 @@ ROOMS = {
         "worker/step": {"topology", "messages", "monitors"},
         "worker/state": {"topology", "messages"},
         "worker": {"topology", "messages", "monitors", "protocol", "tuning", "worker"},
-        "files": {"topology", "messages"},
-        "agent": {"topology", "security", "messages", "protocol", "files"},
-        "director": {"topology", "security", "messages", "monitors", "protocol", "tuning", "files", "agent"},
+        "agent": {"topology", "security", "messages", "protocol"},
+        "director": {"topology", "security", "messages", "monitors", "protocol", "tuning", "agent"},
     },
     "launch": {
         "host": set(),

@@ -42,13 +42,6 @@ inline constexpr std::array kOperationKeys{
     Key{"checkpoint", "other_data", SETTING(other_data), "false", "",
         "Go on although corpus, seq_len or order of samples are not the checkpoint's: the next "
         "sample is the one with its number in the new order. By default such a resume is refused"},
-    Key{"checkpoint", "gather", SETTING(gather), "false", "",
-        "Whether a host may take part that does not see the run's directory: its ranks write into "
-        "a "
-        "folder of its own, and their parts of each checkpoint then come over the network into the "
-        "run's directory, beside the steps. Off, because a directory that is meant to be shared "
-        "and "
-        "is not would go unnoticed"},
     Key{"checkpoint", "on_save", SETTING(on_save), "\"\"", "command",
         "Shell command to run beside the training for each checkpoint that is complete, one at a "
         "time, with TROUPE_CHECKPOINT, TROUPE_STEP and TROUPE_RUN in its environment; whatever "
@@ -146,10 +139,6 @@ inline constexpr std::array kOperationKeys{
     Key{"cluster", "trusted_network", SETTING(engine.trusted_network), "false", "",
         "Accept hosts whose addresses are not private: messages between ranks travel in plain "
         "text, so that who can send packets on that network may read and change them"},
-    Key{"cluster", "director_wait", SETTING(engine.director_wait_s), "120.0", "seconds",
-        "How long hosts keep their workers, with all state, once the launcher is lost, for another "
-        "one that launch --resume starts on any host; 0: not at all",
-        from_zero_to(86400)},
 
     Key{"recovery", "on_failure", SETTING(recovery.on_failure, kOnFailure), "\"replace\"", "",
         "What to do about a lost worker: replace it, shrink to the ranks left, or stop: save what "
