@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(one_that_fails_is_told_and_the_next_runs) {
 }
 
 BOOST_AUTO_TEST_CASE(one_that_hangs_is_ended_with_what_it_has_started) {
-  launch::SaveHook hook(command("echo $$; trap '' TERM; sleep 1000 & sleep 1000", 0.1), tell());
+  launch::SaveHook hook(command("echo $$; trap '' TERM; sleep 1000 & sleep 1000", 2), tell());
   hook.saved(2, checkpoint(2));
   hook.finish();
   BOOST_REQUIRE(told.size() == 1u);
