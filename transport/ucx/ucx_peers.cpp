@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "tensor/errors/error.h"
@@ -12,10 +13,19 @@ namespace {
 constexpr std::size_t kMaxAddressBytes = 4096;
 /// A forced close waits for no peer; this limit bounds a wait that should not happen.
 constexpr std::chrono::milliseconds kCloseLimit{2000};
+/// How long the end of this process's endpoints waits for connections that are being made. UCX
+/// 1.13's TCP ends a process whose peer closes the socket just as it accepts the connection
+/// ("wireup_ep->pending_count == 0").
+constexpr std::chrono::milliseconds kConnectLimit{500};
 
 }  // namespace
 
 UcxPeers::~UcxPeers() {
+  const auto is_connecting = [](const auto& known) {
+    return known.second->connecting && !known.second->failed;
+  };
+  worker_.progress_until([&] { return std::ranges::none_of(peers_, is_connecting); },
+                         kConnectLimit);
   for (auto& [rank, peer] : peers_) close(std::move(peer));
 }
 
@@ -45,7 +55,20 @@ void UcxPeers::connect(int rank, std::uint64_t incarnation, const std::string& a
   params.err_handler.arg = peer.get();
   check_ucx(ucp_ep_create(worker_.use(), &params, &peer->endpoint),
             fmt::format("cannot connect to rank {}", rank));
+  watch_connecting(*peer);
   peers_[rank] = std::move(peer);
+}
+
+/// A flush ends once the connection is made, or has failed.
+void UcxPeers::watch_connecting(Peer& peer) {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.user_data = &peer;
+  param.cb.send = [](void* request, ucs_status_t, void* user_data) {
+    ucp_request_free(request);
+    static_cast<Peer*>(user_data)->connecting = false;
+  };
+  peer.connecting = UCS_PTR_IS_PTR(ucp_ep_flush_nbx(peer.endpoint, &param));
 }
 
 void UcxPeers::disconnect(int rank) {

@@ -47,9 +47,11 @@ class UcxPeers {
     std::string address;
     bool on_this_host = true;
     ucp_ep_h endpoint = nullptr;
+    bool connecting = false;  ///< UCX still exchanges its own messages with the peer
     bool failed = false;
   };
   static void on_error(void* peer, ucp_ep_h endpoint, ucs_status_t status);
+  void watch_connecting(Peer& peer);
   void close(std::unique_ptr<Peer> peer);
 
   UcxWorker& worker_;
