@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <caf/io/middleman.hpp>
-#include <filesystem>
 #include <utility>
 
 #include "tensor/errors/error.h"
@@ -27,6 +26,7 @@ AgentActor::AgentActor(caf::actor_config& config, AgentSpec spec, const caf::act
     : ControlActor(config),
       spec_(std::move(spec)),
       hosts_(caf::actor_cast<HostsRef>(hosts)),
+      files_(*this, spec_),
       processes_(processes),
       on_end_(std::move(on_end)) {}
 
@@ -50,7 +50,9 @@ caf::behavior AgentActor::make_behavior() {
           of_launcher<StartWorker>([this](const auto& order) { start(order); }),
           of_launcher<StopWorkers>([this](const auto& order) { stop(order); }),
           of_launcher<DirectorBeat>([this](const auto& answer) { answered(answer); }),
-          of_launcher<FilesWanted>([this](const auto& wanted) { look_for(wanted); }),
+          of_launcher<FilesWanted>([this](const auto& wanted) { files_.look_for(wanted); }),
+          of_launcher<FilesAway>([this](const auto& away) { files_.bring(away); }),
+          [this](const FilesNeeded& needed) { return files_.need(needed); },
           of_launcher<SurveyBegun>([this](const auto& order) { surveyor_.obey(order); }),
           of_launcher<ProbeLinks>([this](const auto& order) { surveyor_.obey(order); }),
           of_launcher<SurveyEnded>([this](const auto& order) { surveyor_.obey(order); }),
@@ -61,6 +63,8 @@ caf::behavior AgentActor::make_behavior() {
       {
           [this](const WorkerExited& exit) { ended(exit); },
           [this](const FilesLookedFor& result) { send(hosts_, result.seen); },
+          [this](const Brought& result) { send(hosts_, files_.brought(result)); },
+          [this](const LogEnds& log) { tell_end(log.exit); },
           [this](const SurveyorTold& told) {
             std::visit([this](const auto& answer) { send(hosts_, answer); }, told.what);
           },
@@ -71,6 +75,7 @@ caf::behavior AgentActor::make_behavior() {
 
 void AgentActor::on_exit() {
   surveyor_.stop();
+  files_.end();
   hosts_ = nullptr;
 }
 
@@ -102,6 +107,7 @@ void AgentActor::start(const StartWorker& order) {
   bootstrap.port = door_;
   bootstrap.cores = spec_.hello.host.cores;
   bootstrap.device = spec_.device;
+  files_.place(bootstrap);
   workers_.insert(bootstrap.incarnation);
   processes_.spawn(bootstrap);
 }
@@ -111,21 +117,12 @@ void AgentActor::stop(const StopWorkers& order) {
   for (const std::uint64_t incarnation : order.incarnations) processes_.kill(incarnation);
 }
 
-/// On a thread of its own, because a network file system may take its time.
-void AgentActor::look_for(const FilesWanted& wanted) {
-  system().spawn<caf::detached>([agent = caf::actor_cast<caf::actor>(this), wanted] {
-    FilesLookedFor result;
-    for (const std::string& path : wanted.paths) {
-      std::error_code error;
-      const auto bytes = std::filesystem::file_size(path, error);
-      result.seen.bytes.push_back(error ? -1 : static_cast<std::int64_t>(bytes));
-    }
-    caf::anon_send(agent, std::move(result));
-  });
-}
-
 void AgentActor::ended(const WorkerExited& exit) {
   workers_.erase(exit.incarnation);
+  if (!files_.tells_of(exit)) tell_end(exit);
+}
+
+void AgentActor::tell_end(const WorkerExited& exit) {
   send(hosts_,
        WorkerEnded{
            .incarnation = exit.incarnation, .exit_code = exit.exit_code, .cause = exit.cause});

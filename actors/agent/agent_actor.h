@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "actors/agent/agent_files.h"
 #include "actors/agent/clock_meter.h"
 #include "actors/agent/host_agent.h"
 #include "actors/agent/processes.h"
@@ -17,11 +18,6 @@ namespace troupe::actors {
 /// What the thread of HostAgent::leave() sends to the agent's actor.
 struct LeaveOrdered {
   std::string cause;
-};
-
-/// What a thread of the agent has found.
-struct FilesLookedFor {
-  FilesSeen seen;
 };
 
 /// The actor of an agent: orders of the director's process become those of `processes`, and ends of
@@ -43,8 +39,8 @@ class AgentActor : public ControlActor {
   void welcomed(const HostWelcome& welcome);
   void start(const StartWorker& order);
   void stop(const StopWorkers& order);
-  void look_for(const FilesWanted& wanted);
   void ended(const WorkerExited& exit);
+  void tell_end(const WorkerExited& exit);
   void beat();
   void answered(const DirectorBeat& answer);
   void end(const Outcome& outcome);
@@ -54,6 +50,7 @@ class AgentActor : public ControlActor {
 
   const AgentSpec spec_;
   HostsRef hosts_;
+  AgentFiles files_;
   LocalProcesses& processes_;
   std::function<void(const Outcome&)> on_end_;
   int door_ = 0;  ///< port at which the host's workers find this actor
@@ -65,6 +62,5 @@ class AgentActor : public ControlActor {
 
 }  // namespace troupe::actors
 
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::FilesLookedFor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::LeaveOrdered)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::WorkerExited)

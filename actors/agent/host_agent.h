@@ -24,6 +24,9 @@ struct AgentSpec {
   /// Command line of a worker process, as ClusterOptions::worker_command.
   std::vector<std::string> worker_command;
   std::string device;  ///< WorkerBootstrap::device of its workers
+  /// The folder of what this host keeps of runs, made if it is missing; called from a thread of the
+  /// agent, and throws Error if there is no place for one.
+  std::function<std::string()> cache;
 };
 
 /// The process that stands for a host of a run whose launcher is on another one: it starts the

@@ -49,7 +49,7 @@ bool may_tell_why(int status) {
 }
 
 std::string log_file(const std::string& dir) {
-  return dir + "/output";
+  return dir + "/" + kWorkerLog;
 }
 
 class Descriptor {

@@ -16,6 +16,9 @@
 
 namespace troupe::actors {
 
+/// The file of a worker's output in its log folder.
+inline constexpr const char* kWorkerLog = "output";
+
 /// The worker processes of a director. Functions may be called from any thread and do not wait. How
 /// a worker ended is reported to the creator of the object.
 class Processes {
@@ -43,9 +46,8 @@ class Processes {
 class LocalProcesses : public Processes {
  public:
   /// `command` is a worker's command line; the bootstrap text arrives on its standard input.
-  /// Standard output and error go to bootstrap.log_dir/output. `on_exit` is called by the thread in
-  /// run().
-  /// `groups` are those of this process, and so of its workers.
+  /// Standard output and error go to kWorkerLog in bootstrap.log_dir. `on_exit` is called by the
+  /// thread in run(). `groups` are those of this process, and so of its workers.
   LocalProcesses(std::vector<std::string> command, std::function<void(const WorkerExited&)> on_exit,
                  ControlGroups groups = ControlGroups());
   ~LocalProcesses() override;

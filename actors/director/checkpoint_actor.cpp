@@ -2,9 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "actors/director/replica_actor.h"
+#include "stages/files/checkpoint/room.h"
+#include "stages/storage/not_there.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::actors {
@@ -36,13 +40,14 @@ std::vector<std::string> remarks_of(const stages::CheckpointNotes& notes, std::i
 }  // namespace
 
 CheckpointContext checkpoint_context(const RunSpec& spec, stages::Claim claim,
-                                     stages::ModelSource source) {
+                                     stages::ModelSource source, std::shared_ptr<Hosts> hosts) {
   return {.dir = spec.dir + "/checkpoints",
           .kept = {.newest = spec.checkpoint.keep,
                    .best = spec.checkpoint.keep_best,
                    .set = spec.eval.compared(spec.batch.global)},
           .claim = std::move(claim),
-          .source = std::move(source)};
+          .source = std::move(source),
+          .hosts = std::move(hosts)};
 }
 
 CheckpointActor::CheckpointActor(caf::actor_config& config, CheckpointContext context)
@@ -65,11 +70,10 @@ CheckpointFinished CheckpointActor::finish(const FinishCheckpoint& request) {
   if (finished.published.error.empty())
     finished.published.error = error_of([&] {
       context_.claim.check();
-      finished.remarks =
-          remarks_of(stages::finish_checkpoint(request.unfinished, request.info, request.num_parts,
-                                               context_.source, request.stop),
-                     request.info.step);
+      gather(request);
+      finished.remarks = remarks_of(complete(request), request.info.step);
     });
+  if (context_.hosts) context_.hosts->drop_parts();
   // If the run ends at once, the next run that writes here removes what is left.
   if (request.stop.stop_requested() || !context_.claim.stands()) return finished;
   // What is left of a failed checkpoint would only take room that the next one needs.
@@ -82,6 +86,31 @@ CheckpointFinished CheckpointActor::finish(const FinishCheckpoint& request) {
       !error.empty())  // else the next checkpoint meets and reports it
     finished.remarks.push_back("older checkpoints stay: " + error);
   return finished;
+}
+
+/// Fetches the parts of hosts that do not see the run's directory.
+void CheckpointActor::gather(const FinishCheckpoint& request) {
+  if (!context_.hosts) return;
+  const auto why_stop = [&] {
+    return std::string(request.stop.stop_requested() ? "stopped half way" : "");
+  };
+  const auto removed = stages::write_with_room(
+      context_.dir, [&] { context_.hosts->gather(request.unfinished, request.hosts, why_stop); });
+  stages::note_removed(request.unfinished, removed);
+}
+
+/// Where hosts share the directory, this one may see what others wrote a while later than they did.
+stages::CheckpointNotes CheckpointActor::complete(const FinishCheckpoint& request) {
+  constexpr std::chrono::milliseconds kAgain{100};
+  const auto deadline = std::chrono::steady_clock::now() +
+                        std::chrono::seconds(context_.hosts && !request.hosts.empty() ? 60 : 0);
+  while (true) try {
+      return stages::finish_checkpoint(request.unfinished, request.info, request.num_parts,
+                                       context_.source, request.stop);
+    } catch (const stages::NotThere&) {
+      if (std::chrono::steady_clock::now() >= deadline || request.stop.stop_requested()) throw;
+      std::this_thread::sleep_for(kAgain);
+    }
 }
 
 /// An evaluation of the last step comes after its checkpoint, and no other checkpoint after that.

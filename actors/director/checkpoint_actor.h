@@ -3,11 +3,13 @@
 #include <caf/actor.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
 
+#include "actors/director/hosts.h"
 #include "actors/messages/control_plane.h"
 #include "actors/monitors/event.h"
 #include "actors/protocol/protocol_events.h"
@@ -24,10 +26,11 @@ struct CheckpointContext {
   stages::KeptCheckpoints kept;
   stages::Claim claim;  ///< the run's, to its directory
   stages::ModelSource source;
+  std::shared_ptr<Hosts> hosts;  ///< other hosts, some of which may keep parts; null: none
 };
 /// The context of a run, which keeps the checkpoints that its spec asks for.
 CheckpointContext checkpoint_context(const RunSpec& spec, stages::Claim claim,
-                                     stages::ModelSource source);
+                                     stages::ModelSource source, std::shared_ptr<Hosts> hosts = {});
 
 /// The order to complete a checkpoint: no rank writes in its directory any more. Sent only within
 /// the launcher.
@@ -35,8 +38,9 @@ struct FinishCheckpoint {
   std::string unfinished;  ///< directory into which the ranks have written
   stages::CheckpointInfo info;
   int num_parts = 0;
-  std::string error;     ///< why a rank could not write its part; empty: all could
-  std::stop_token stop;  ///< requested if the run ends at once
+  std::vector<std::string> hosts;  ///< those of the ranks that have written
+  std::string error;               ///< why a rank could not write its part; empty: all could
+  std::stop_token stop;            ///< requested if the run ends at once
 };
 
 /// Word of an evaluation, for the checkpoint of its step. Sent only within the launcher.
@@ -63,6 +67,8 @@ class CheckpointActor : public ControlActor {
   void on_failure(const std::string& what) override;
 
   CheckpointFinished finish(const FinishCheckpoint& order);
+  stages::CheckpointNotes complete(const FinishCheckpoint& order);
+  void gather(const FinishCheckpoint& order);
   void note(const NoteEvaluation& word);
 
   /// The newest evaluation, of a step whose checkpoint may not be complete yet.

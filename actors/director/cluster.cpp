@@ -66,7 +66,7 @@ class LocalCluster : public Cluster {
       context.saved_step = context.first_step;
     // Now, so that no checkpoint depends on a thread that the machine may lack later.
     checkpoints_ = system_.spawn<CheckpointActor, caf::detached>(
-        checkpoint_context(spec, options.claim, std::move(source)));
+        checkpoint_context(spec, options.claim, std::move(source), hosts_));
     context.checkpoints = checkpoints_;
     director_ = system_.spawn<Director>(std::move(context));
   }

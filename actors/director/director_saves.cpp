@@ -1,3 +1,5 @@
+#include <set>
+
 #include "actors/director/director.h"
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/files/checkpoint/checkpoint.h"
@@ -15,6 +17,14 @@ stages::Training training_of(const RunSpec& spec, std::int64_t step) {
           .loss_on = std::string(stages::name_of(spec.data.loss_on)),
           .global = spec.batch.global,
           .lr = stages::learning_rate(spec.optimizer, step)};
+}
+
+/// The hosts of its ranks.
+std::vector<std::string> hosts_of(const Configuration& configuration) {
+  std::set<std::string> hosts;
+  for (int rank = 0; rank < configuration.num_ranks(); ++rank)
+    hosts.insert(configuration.members.at(rank).host);
+  return {hosts.begin(), hosts.end()};
 }
 
 }  // namespace
@@ -45,6 +55,7 @@ void Director::perform(const PublishCheckpoint& effect) {
                     .seq_len = spec.batch.seq_len,
                     .training = training_of(spec, effect.step)},
            .num_parts = protocol_.configuration().shape.mesh.pp,
+           .hosts = hosts_of(protocol_.configuration()),
            .error = effect.error,
            .stop = abandon_.get_token()});
 }

@@ -89,15 +89,31 @@ std::string HostRegistry::host_of(std::uint64_t worker) const {
   return found == workers_.end() ? "" : found->second.host;
 }
 
-void HostRegistry::see(const std::string& host, const std::vector<std::int64_t>& bytes) {
+void HostRegistry::see(const std::string& host, const FilesSeen& seen) {
   const std::lock_guard lock(mutex_);
-  seen_[host] = bytes;
+  seen_[host] = seen;
   changed_.notify_all();
 }
 
-std::map<std::string, std::vector<std::int64_t>> HostRegistry::seen() const {
+std::map<std::string, FilesSeen> HostRegistry::seen() const {
   const std::lock_guard lock(mutex_);
   return seen_;
+}
+
+void HostRegistry::forget_seen() {
+  const std::lock_guard lock(mutex_);
+  seen_.clear();
+}
+
+void HostRegistry::bring(const std::string& host, const std::string& error) {
+  const std::lock_guard lock(mutex_);
+  brought_[host] = error;
+  changed_.notify_all();
+}
+
+std::map<std::string, std::string> HostRegistry::brought() const {
+  const std::lock_guard lock(mutex_);
+  return brought_;
 }
 
 void HostRegistry::refuse(const std::string& name, const std::string& cause) {

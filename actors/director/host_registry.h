@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/messages/join_messages.h"
 #include "actors/topology/clock_ahead.h"
 #include "actors/topology/run_spec.h"
 
@@ -48,9 +49,13 @@ class HostRegistry {
   /// The host of a worker; empty if it is on no other host.
   std::string host_of(std::uint64_t worker) const;
 
-  /// What a host sees of the files that it was asked for last (FilesSeen::bytes).
-  void see(const std::string& host, const std::vector<std::int64_t>& bytes);
-  std::map<std::string, std::vector<std::int64_t>> seen() const;
+  /// What a host sees of the files that it was asked for last, until the next question.
+  void see(const std::string& host, const FilesSeen& seen);
+  std::map<std::string, FilesSeen> seen() const;
+  void forget_seen();
+  /// A host has been brought the files that it does not see, or why not (FilesBrought::error).
+  void bring(const std::string& host, const std::string& error);
+  std::map<std::string, std::string> brought() const;
 
   /// Notes why a host that is waited for will not come.
   void refuse(const std::string& name, const std::string& cause);
@@ -68,7 +73,8 @@ class HostRegistry {
   mutable std::condition_variable changed_;
   std::map<std::string, Entry> hosts_;
   std::map<std::string, std::string> refusals_;
-  std::map<std::string, std::vector<std::int64_t>> seen_;
+  std::map<std::string, FilesSeen> seen_;
+  std::map<std::string, std::string> brought_;
   std::map<std::uint64_t, Worker> workers_;
 };
 

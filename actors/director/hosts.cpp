@@ -7,6 +7,7 @@
 #include "actors/director/hosts_actor.h"
 #include "actors/messages/start_deadline.h"
 #include "actors/security/secure_links.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {
@@ -94,14 +95,43 @@ class OpenHosts : public Hosts {
     }
     caf::anon_send(actor_, start);
   }
-  void ask_for(const std::vector<std::string>& files) override {
-    caf::anon_send(actor_, OrderToHosts{FilesWanted{.paths = files}});
+  void ask_for(const FilesWanted& files) override {
+    registry_.forget_seen();
+    caf::anon_send(actor_, OrderToHosts{files});
   }
   void survey(SurveyWanted wanted) override { caf::anon_send(actor_, std::move(wanted)); }
   void give_up(const std::string& host, const std::string& cause) override {
     caf::anon_send(actor_, HostGivenUp{.host = host, .cause = cause});
   }
   const std::string& own() const override { return spec_.own; }
+  void offer(const FilesOffer& offer) override {
+    caf::anon_send(actor_, FilesOffered{.offer = offer});
+  }
+  void bring(const std::string& host, const FilesAway& away) override {
+    caf::anon_send(actor_, BringFiles{.host = host, .away = away});
+  }
+  void gather(const std::filesystem::path& unfinished, const std::vector<std::string>& hosts,
+              const std::function<std::string()>& why_stop) override {
+    caf::scoped_actor self{system_};
+    PartHolders found;
+    const auto lives = incarnations();  // of which these are the parts, or of later ones
+    self->request(actor_, kRequestDeadline, PartHoldersWanted{.hosts = hosts})
+        .receive([&](const PartHolders& holders) { found = holders; },
+                 [&](const caf::error& error) {
+                   throw Error(ErrorKind::internal,
+                               "the parts of other hosts: " + system_.render(error));
+                 });
+    // A host that falls silent closes no connection.
+    const auto is_there = [&](const std::string& host) {
+      const auto now = incarnations();
+      const auto then = lives.find(host), found = now.find(host);
+      return then != lives.end() && found != now.end() && then->second == found->second;
+    };
+    gather_parts(system_, unfinished, found.holders, [&](const std::string& host) {
+      return is_there(host) ? why_stop() : "the host is lost";
+    });
+  }
+  void drop_parts() override { caf::anon_send(actor_, DropParts{}); }
   std::unique_ptr<Processes> workers(Processes& own) override {
     return std::make_unique<WorkersOfHosts>(spec_, own, registry_, actor_);
   }
@@ -133,6 +163,13 @@ class OpenHosts : public Hosts {
     for (const HostRegistry::Entry& entry : registry_.entries())
       if (entry.host.name == host) return entry.ends_s;
     return 0;
+  }
+  /// Of the hosts that are there.
+  std::map<std::string, std::uint64_t> incarnations() const {
+    std::map<std::string, std::uint64_t> found;
+    for (const HostRegistry::Entry& entry : registry_.entries())
+      if (!entry.lost) found[entry.host.name] = entry.incarnation;
+    return found;
   }
 
   const HostsSpec spec_;

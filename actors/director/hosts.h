@@ -2,6 +2,7 @@
 
 #include <caf/actor_system.hpp>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +11,7 @@
 
 #include "actors/agent/processes.h"
 #include "actors/director/host_registry.h"
+#include "actors/files/files_offer.h"
 #include "actors/director/survey_desk.h"
 #include "actors/security/credentials.h"
 #include "actors/topology/reports.h"
@@ -48,8 +50,19 @@ class Hosts {
   /// Events of workers and hosts go to the director's actor from now on, first that these hosts and
   /// those which have come since are there.
   virtual void serve(const caf::actor& director, const std::vector<Host>& hosts) = 0;
-  /// Asks all other hosts for these files; HostRegistry::seen() has their answers later.
-  virtual void ask_for(const std::vector<std::string>& files) = 0;
+  /// Asks all other hosts for files; HostRegistry::seen() has their answers later.
+  virtual void ask_for(const FilesWanted& files) = 0;
+  /// Hosts may have these files. Those that join from now on are asked what they see of them.
+  virtual void offer(const FilesOffer& offer) = 0;
+  /// Brings a host what it does not see of them; HostRegistry::brought() tells what became of that.
+  virtual void bring(const std::string& host, const FilesAway& away) = 0;
+  /// Fetches the parts of a checkpoint that those of these hosts have which do not see the run's
+  /// directory (gather_parts()). May take its time.
+  virtual void gather(const std::filesystem::path& unfinished,
+                      const std::vector<std::string>& hosts,
+                      const std::function<std::string()>& why_stop) = 0;
+  /// Such hosts remove what they have of checkpoints. No rank writes one now.
+  virtual void drop_parts() = 0;
   /// What the hosts of a plan find out about themselves and the ways between them. `done` is called
   /// once, by a thread of the system; it is not if the object's actor ends before.
   virtual void survey(SurveyWanted wanted) = 0;

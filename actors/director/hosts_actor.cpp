@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/director/run_files_actor.h"
 #include "actors/messages/secret.h"
 #include "tensor/errors/error.h"
 #include "transport/ucx/network_interface.h"
@@ -28,9 +29,8 @@ caf::behavior HostsActor::make_behavior() {
           [this](const AgentBeat& beat) { on_beat(beat); },
           [this](const WorkerEnded& end) { on_ended(end); },
           [this](const HostLeaves& leave) { on_leaves(leave); },
-          [this](const FilesSeen& seen) {
-            if (const Agent* agent = sender()) context_.registry.see(agent->host, seen.bytes);
-          },
+          [this](const FilesSeen& seen) { on_seen(seen); },
+          [this](const FilesBrought& brought) { on_brought(brought); },
           [this](const HostSurveyed& answer) { surveyed(answer); },
           [this](const LinksProbed& answer) { surveyed(answer); },
       },
@@ -39,6 +39,13 @@ caf::behavior HostsActor::make_behavior() {
             std::visit([this](const auto& x) { carry_out(x); }, order.order);
           },
           [this](const DirectorStarts& start) { serve(start); },
+          [this](const FilesOffered& files) { take(files.offer); },
+          [this](const BringFiles& order) { bring(order.host, order.away); },
+          [this](const PartHoldersWanted& wanted) { return holders_among(wanted.hosts); },
+          [this](DropParts) {
+            for (const auto& [host, parts] : parts_)
+              if (parts) send(parts, PartsDropped{});
+          },
           [this](const HostsDismissed& order) { dismiss(order.reason); },
           [this](const HostAdmitted& newcomer) { admit(newcomer); },
           [this](const HostGivenUp& order) { lose(order.host, order.cause); },
@@ -57,7 +64,9 @@ caf::behavior HostsActor::make_behavior() {
 void HostsActor::on_exit() {
   surveyor_.stop();
   agents_.clear();
-  director_ = nullptr;
+  parts_.clear();
+  if (run_files_) caf::anon_send(run_files_, RunFilesEnd{});
+  director_ = run_files_ = nullptr;
 }
 
 // --- hosts join and live
@@ -89,7 +98,7 @@ HostWelcome HostsActor::welcome(const HostHello& hello) {
                           .address = hello.address,
                           .ends_s = ends_s,
                           .heard_s = now_s()});
-  if (director_) admit({.host = host, .incarnation = hello.incarnation, .ends_s = ends_s});
+  if (director_) equip({.host = host, .incarnation = hello.incarnation, .ends_s = ends_s});
   return {};
 }
 
@@ -163,6 +172,7 @@ void HostsActor::dismiss_if_left(std::string host) {
 void HostsActor::forget(std::string host) {
   if (const Agent* agent = agent_of(host)) liveness_.forget(agent->incarnation);
   std::erase_if(agents_, [&](const auto& agent) { return agent.second.host == host; });
+  if (const auto parts = parts_.find(host); parts != parts_.end()) parts->second = nullptr;
   context_.registry.lose(host);
   surveys_.lose(host);
 }
@@ -174,7 +184,7 @@ void HostsActor::serve(const DirectorStarts& start) {
     if (is_known && entry.lost)
       tell(HostLost{.name = entry.host.name, .cause = "it left at once", .now_s = now_s()});
     else if (!is_known && !entry.lost)
-      admit({.host = entry.host, .incarnation = entry.incarnation, .ends_s = entry.ends_s});
+      equip({.host = entry.host, .incarnation = entry.incarnation, .ends_s = entry.ends_s});
   }
 }
 
@@ -194,8 +204,10 @@ void HostsActor::on_down(const caf::actor_addr& who) {
 
 /// Takes a host out of the run, with its workers.
 void HostsActor::lose(std::string host, const std::string& cause) {
+  const Agent* agent = agent_of(host);
+  const bool is_known = !agent || !agent->joins;
   forget(host);
-  tell(HostLost{.name = host, .cause = cause, .now_s = now_s()});
+  if (is_known) tell(HostLost{.name = host, .cause = cause, .now_s = now_s()});
   if (context_.on_lost) context_.on_lost(host);
 }
 
@@ -230,9 +242,7 @@ void HostsActor::carry_out(const LetGo& order) {
 bool HostsActor::survey(const std::string& host, const Survey::Order& order) {
   const Agent* agent = agent_of(host);
   if (!agent && host != context_.own) return false;
-  const auto pass_on = [&](const auto& x) {
-    agent ? send(agent->actor, x) : surveyor_.obey(x);
-  };
+  const auto pass_on = [&](const auto& x) { agent ? send(agent->actor, x) : surveyor_.obey(x); };
   std::visit(pass_on, order);
   return true;
 }

@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "actors/agent/surveyor.h"
 #include "actors/director/host_registry.h"
+#include "actors/director/part_gathering.h"
+#include "actors/files/files_offer.h"
 #include "actors/director/survey_desk.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/interfaces.h"
@@ -60,6 +63,24 @@ struct HostGivenUp {
   std::string host;
   std::string cause;
 };
+/// Files for other hosts, by which hosts that join later are judged.
+struct FilesOffered {
+  FilesOffer offer;
+};
+/// The order to bring a host what it does not see. HostRegistry::brought() has its answer later.
+struct BringFiles {
+  std::string host;
+  FilesAway away;
+};
+/// The question which of these hosts have parts of checkpoints, answered by PartHolders.
+struct PartHoldersWanted {
+  std::vector<std::string> hosts;
+};
+struct PartHolders {
+  std::vector<PartHolder> holders;
+};
+/// The parts that hosts have are not needed any more.
+struct DropParts {};
 /// The run is over: all hosts are dismissed.
 struct HostsDismissed {
   std::string reason;
@@ -79,9 +100,18 @@ class HostsActor : public ControlActor {
     std::string host;
     std::uint64_t incarnation = 0;
     bool leaves = false;  ///< it is dismissed when its last worker has ended
+    /// Who takes part once the host has all files that it needs; none: that was seen to.
+    std::optional<HostAdmitted> joins;
     std::uint64_t beats = 0;
   };
   HostWelcome welcome(const HostHello& hello);
+  void take(const FilesOffer& offer);
+  void equip(const HostAdmitted& newcomer);
+  void on_seen(const FilesSeen& seen);
+  void bring(const std::string& host, FilesAway away);
+  void on_brought(const FilesBrought& brought);
+  void refuse(const Agent& agent, std::string why);
+  PartHolders holders_among(const std::vector<std::string>& hosts);
   std::string refusal_of(const HostHello& hello) const;
   void on_beat(const AgentBeat& beat);
   void on_ended(const WorkerEnded& end);
@@ -118,6 +148,9 @@ class HostsActor : public ControlActor {
   std::map<caf::actor_addr, Agent> agents_;
   Surveyor surveyor_{*this, context_.address};  ///< of the launcher's own host
   SurveyDesk surveys_{[this](const auto& host, const auto& order) { return survey(host, order); }};
+  std::optional<FilesOffer> offer_;
+  caf::actor run_files_;                     ///< gives the files of the offer
+  std::map<std::string, caf::actor> parts_;  ///< of hosts with a run directory of their own
 };
 
 }  // namespace troupe::actors
@@ -126,4 +159,9 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::OrderToHosts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DirectorStarts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostAdmitted)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostGivenUp)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::FilesOffered)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::BringFiles)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PartHoldersWanted)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::PartHolders)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DropParts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostsDismissed)

@@ -78,6 +78,16 @@ ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   add_message_type<ProbeLinks>("ProbeLinks");
   add_message_type<LinksProbed>("LinksProbed");
   add_message_type<SurveyEnded>("SurveyEnded");
+  add_message_type<ListingWanted>("ListingWanted");
+  add_message_type<Listing>("Listing");
+  add_message_type<BlockWanted>("BlockWanted");
+  add_message_type<Block>("Block");
+  add_message_type<FilesNeeded>("FilesNeeded");
+  add_message_type<FilesHere>("FilesHere");
+  add_message_type<FilesAway>("FilesAway");
+  add_message_type<FilesBrought>("FilesBrought");
+  add_message_type<PartsDropped>("PartsDropped");
+  add_message_type<LogTail>("LogTail");
 }
 
 ControlActor::ControlActor(caf::actor_config& config) : caf::event_based_actor(config) {

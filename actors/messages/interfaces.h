@@ -33,19 +33,18 @@ using DirectorRef = caf::typed_actor<caf::replies_to<Hello>::with<Welcome>, caf:
 
 /// A host's agent: accepts orders of the director's process, and passes the Hello of its workers
 /// on.
-using AgentRef = caf::typed_actor<caf::replies_to<Hello>::with<Welcome>,
-                                  caf::reacts_to<StartWorker>, caf::reacts_to<StopWorkers>,
-                                  caf::reacts_to<DirectorBeat>,
-                     caf::reacts_to<FilesWanted>, caf::reacts_to<Dismissed>,
-                     caf::reacts_to<SurveyBegun>, caf::reacts_to<ProbeLinks>,
-                     caf::reacts_to<SurveyEnded>>;
+using AgentRef = caf::typed_actor<
+    caf::replies_to<Hello>::with<Welcome>, caf::reacts_to<StartWorker>, caf::reacts_to<StopWorkers>,
+    caf::reacts_to<DirectorBeat>, caf::reacts_to<FilesWanted>, caf::reacts_to<Dismissed>,
+    caf::reacts_to<FilesAway>, caf::replies_to<FilesNeeded>::with<FilesHere>,
+    caf::reacts_to<SurveyBegun>, caf::reacts_to<ProbeLinks>, caf::reacts_to<SurveyEnded>>;
 
 /// The director's side of all agents, in the launcher.
 using HostsRef = caf::typed_actor<caf::replies_to<HostHello>::with<HostWelcome>,
                                   caf::replies_to<Hello>::with<Welcome>, caf::reacts_to<AgentBeat>,
                                   caf::reacts_to<WorkerEnded>, caf::reacts_to<HostLeaves>,
-                     caf::reacts_to<FilesSeen>, caf::reacts_to<HostSurveyed>,
-                     caf::reacts_to<LinksProbed>>;
+                                  caf::reacts_to<FilesSeen>, caf::reacts_to<FilesBrought>,
+                                  caf::reacts_to<HostSurveyed>, caf::reacts_to<LinksProbed>>;
 
 /// The behavior of an actor that others reach as a Ref: `accepted` has the handlers of its
 /// messages, `own` those of what the actor sends to itself and of what its process sends to it.

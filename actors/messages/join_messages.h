@@ -89,9 +89,14 @@ struct HostLeaves {
 /// order, -1 for a file that is not there.
 struct FilesWanted {
   std::vector<std::string> paths;
+  /// How large they should be: the answer comes when all are, or after `patience_s`. Empty: it
+  /// comes at once.
+  std::vector<std::int64_t> bytes;
+  double patience_s = 0;
 };
 struct FilesSeen {
   std::vector<std::int64_t> bytes;
+  std::vector<double> late_s;  ///< how long after the question each became as large as it should be
 };
 /// The order to end: the run is over, or the host no part of it.
 struct Dismissed {

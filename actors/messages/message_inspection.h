@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/messages/file_messages.h"
 #include "actors/messages/join_messages.h"
 #include "actors/messages/messages.h"
 #include "actors/messages/survey_messages.h"
@@ -84,16 +85,26 @@ TROUPE_INSPECT(HostHello, x.version, x.token, x.host, x.incarnation, x.address, 
                x.traits)
 TROUPE_INSPECT(HostWelcome, x.refused, x.code)
 TROUPE_INSPECT(WorkerBootstrap, x.host, x.port, x.token, x.id, x.incarnation, x.cores, x.device,
-               x.ports, x.log_dir, x.on)
+               x.ports, x.log_dir, x.on, x.has_agent, x.run_dir)
 TROUPE_INSPECT(StartWorker, x.bootstrap)
 TROUPE_INSPECT(StopWorkers, x.incarnations, x.all)
 TROUPE_INSPECT(AgentBeat, x.cpu_seconds, x.sent_s, x.clock.seconds, x.clock.error_s)
 TROUPE_INSPECT(DirectorBeat, x.beat, x.asked_s, x.sent_s)
 TROUPE_INSPECT(WorkerEnded, x.incarnation, x.exit_code, x.cause)
 TROUPE_INSPECT(HostLeaves, x.cause)
-TROUPE_INSPECT(FilesWanted, x.paths)
-TROUPE_INSPECT(FilesSeen, x.bytes)
+TROUPE_INSPECT(FilesWanted, x.paths, x.bytes, x.patience_s)
+TROUPE_INSPECT(FilesSeen, x.bytes, x.late_s)
 TROUPE_INSPECT(Dismissed, x.exit_code, x.reason)
+TROUPE_INSPECT(ListingWanted, x.path, x.sums)
+TROUPE_INSPECT(ListedFile, x.name, x.bytes, x.written_ns, x.sum)
+TROUPE_INSPECT(Listing, x.files, x.absent, x.error)
+TROUPE_INSPECT(BlockWanted, x.path, x.name, x.offset, x.size)
+TROUPE_INSPECT(Block, x.offset, x.size, x.bytes, x.error)
+TROUPE_INSPECT(FilesNeeded, x.token, x.path)
+TROUPE_INSPECT(FilesHere, x.path, x.error, x.kind)
+TROUPE_INSPECT(FilesAway, x.source, x.run_dir, x.tokens, x.folders)
+TROUPE_INSPECT(FilesBrought, x.error, x.parts)
+TROUPE_INSPECT(LogTail, x.folder, x.file, x.text, x.replaces)
 TROUPE_INSPECT(ProbeTarget, x.host, x.address, x.port)
 TROUPE_INSPECT(LinkProbe, x.host, x.to, x.connected, x.fault, x.round_trip_s, x.bytes_per_s,
                x.clock_ahead_s, x.clock_error_s)
@@ -104,6 +115,12 @@ TROUPE_INSPECT(HostSurveyed, x.survey, x.port, x.fault, x.facts)
 TROUPE_INSPECT(ProbeLinks, x.survey, x.targets, x.patience_s, x.measures)
 TROUPE_INSPECT(LinksProbed, x.survey, x.links)
 TROUPE_INSPECT(SurveyEnded, x.survey)
+
+/// A message that says all by being sent.
+template <typename Inspector>
+typename Inspector::result_type inspect(Inspector& f, PartsDropped&) {
+  return f();
+}
 TROUPE_INSPECT(Halt, x.configuration, x.kept, x.reconnect, x.reason)
 TROUPE_INSPECT(Halted, x.configuration, x.incarnation, x.address, x.inventory)
 TROUPE_INSPECT(Peers, x.configuration, x.members)

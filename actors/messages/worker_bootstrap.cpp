@@ -9,9 +9,10 @@
 namespace troupe::actors {
 
 std::string to_text(const WorkerBootstrap& bootstrap) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n", bootstrap.host, bootstrap.port,
-                     bootstrap.token, bootstrap.id, bootstrap.incarnation, bootstrap.cores,
-                     bootstrap.device, bootstrap.ports, bootstrap.log_dir, bootstrap.on);
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{:d}\n{}\n{}\n{}\n{}\n{}\n", bootstrap.host,
+                     bootstrap.port, bootstrap.token, bootstrap.id, bootstrap.incarnation,
+                     bootstrap.cores, bootstrap.has_agent, bootstrap.device, bootstrap.ports,
+                     bootstrap.log_dir, bootstrap.on, bootstrap.run_dir);
 }
 
 WorkerBootstrap parse_bootstrap(const std::string& text) {
@@ -20,10 +21,10 @@ WorkerBootstrap parse_bootstrap(const std::string& text) {
   std::string rest;
   if (std::getline(in, bootstrap.host) &&
       in >> bootstrap.port >> bootstrap.token >> bootstrap.id >> bootstrap.incarnation >>
-          bootstrap.cores &&
+          bootstrap.cores >> bootstrap.has_agent &&
       std::getline(in, rest) && std::getline(in, bootstrap.device) &&
       std::getline(in, bootstrap.ports) && std::getline(in, bootstrap.log_dir) &&
-      std::getline(in, bootstrap.on))
+      std::getline(in, bootstrap.on) && std::getline(in, bootstrap.run_dir))
     return bootstrap;
   throw Error(
       ErrorKind::internal,

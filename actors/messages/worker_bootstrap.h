@@ -17,7 +17,11 @@ struct WorkerBootstrap {
   std::string device;  ///< transport::UcxNetwork::interface there
   std::string ports;   ///< transport::UcxNetwork::ports
   std::string log_dir;
-  std::string on;      ///< name of the host that it runs on; empty: the only one, which needs none
+  std::string on;  ///< name of the host that it runs on; empty: the only one, which needs none
+  /// Whether an agent has started it, which it asks for files that it reads (FilesNeeded).
+  bool has_agent = false;
+  /// The run's directory on its host, which does not see the manifest's; empty: it does.
+  std::string run_dir;
 };
 std::string to_text(const WorkerBootstrap& bootstrap);
 /// Throws Error{internal} for a text that to_text did not make.

@@ -12,6 +12,15 @@
 namespace troupe::actors {
 namespace {
 
+/// The name of a token file for people: a run's workers open it by a link to the launcher's
+/// descriptor of it.
+std::string own_name(const std::string& path) {
+  const std::string file = stages::is_indexed_dataset(path) ? stages::bin_path(path) : path;
+  std::error_code code;
+  const auto own = std::filesystem::canonical(file, code);
+  return code ? file : own.string();
+}
+
 stages::FeedSpec feed_spec(const RunSpec& spec, const ClusterShape& shape) {
   return {.documents = spec.batch.documents,
           .seq_len = spec.batch.seq_len,
@@ -22,21 +31,11 @@ stages::FeedSpec feed_spec(const RunSpec& spec, const ClusterShape& shape) {
           .vocab_size = spec.model.vocab_size};
 }
 
-/// The name of a token file for people: a run's workers open it by a link to the launcher's
-/// descriptor of it.
-std::string own_name(const std::string& path) {
-  const std::string file = stages::is_indexed_dataset(path) ? stages::bin_path(path) : path;
-  std::error_code code;
-  const auto own = std::filesystem::canonical(file, code);
-  return code ? file : own.string();
-}
-
 std::unique_ptr<stages::DataFeed> open_feed(const std::vector<RunSpec::Data::Source>& sources,
-                                            const stages::FeedSpec& spec) {
+                                            const stages::FeedSpec& spec, const OpenTokens& open) {
   std::vector<stages::FeedSource> files;
   for (const auto& source : sources)
-    files.push_back({.tokens = stages::TokenFile::open(source.tokens, own_name(source.tokens)),
-                     .weight = source.weight});
+    files.push_back({.tokens = open(source.tokens), .weight = source.weight});
   return std::make_unique<stages::DataFeed>(std::move(files), spec);
 }
 
@@ -83,8 +82,12 @@ std::shared_ptr<StageState> make_state(const stages::StageSpec& stage, tensor::D
   return state;
 }
 
+std::unique_ptr<stages::TokenFile> open_tokens(const std::string& path, const std::string& here) {
+  return stages::TokenFile::open(here, here == path ? own_name(here) : path);
+}
+
 void add_runners(RankConfiguration& now, const RunSpec& spec, const ConfigurationStart& start,
-                 transport::Channel& channel, tensor::Device& device) {
+                 transport::Channel& channel, tensor::Device& device, const OpenTokens& open) {
   number_parameters(now, spec);
   const ClusterShape& shape = now.configuration.shape;
   const auto microbatches = spec.batch.microbatches(shape.mesh.dp);
@@ -109,7 +112,7 @@ void add_runners(RankConfiguration& now, const RunSpec& spec, const Configuratio
   stages::FeedSpec train = feed_spec(spec, shape);
   train.shuffle = spec.data.shuffle;
   train.origin = start.sample_origin;
-  if (opens) now.feed = open_feed(spec.data.sources, train);
+  if (opens) now.feed = open_feed(spec.data.sources, train, open);
   StepTokens::Source trained = data(now.feed.get());
   if (tells_sources_apart(now.part, program, spec))
     trained.num_sources = static_cast<int>(spec.data.sources.size());
@@ -118,8 +121,8 @@ void add_runners(RankConfiguration& now, const RunSpec& spec, const Configuratio
   stages::FeedSpec eval = feed_spec(spec, shape);
   eval.once = true;
   for (const RunSpec::Eval::Set& set : spec.eval.sets) {
-    const auto& feed =
-        now.eval_feeds.emplace_back(opens ? open_feed({{.tokens = set.tokens}}, eval) : nullptr);
+    const auto& feed = now.eval_feeds.emplace_back(
+        opens ? open_feed({{.tokens = set.tokens}}, eval, open) : nullptr);
     now.eval_runners.emplace_back(now.stage(), channel, device,
                                   compile(now.part, now.part.eval_actions), data(feed.get()),
                                   now.data_parallel.get());

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -100,10 +101,14 @@ std::shared_ptr<StageState> make_state(const stages::StageSpec& stage, tensor::D
 /// The bytes of the slots of each edge from another rank to `rank`, the largest first.
 std::vector<std::size_t> slots_of(const RankAssembly& part, int rank);
 
+/// Opens the token file that the manifest names so, which is at `here` on this host.
+std::unique_ptr<stages::TokenFile> open_tokens(const std::string& path, const std::string& here);
+using OpenTokens = std::function<std::unique_ptr<stages::TokenFile>(const std::string& path)>;
+
 /// Adds a rank's data feeds and plan runners to a configuration whose stage and groups are already
 /// set. A configuration that only saves has no feeds: it must begin even if their files are what
 /// the run failed at. `device` is the stage's.
 void add_runners(RankConfiguration& now, const RunSpec& spec, const ConfigurationStart& start,
-                 transport::Channel& channel, tensor::Device& device);
+                 transport::Channel& channel, tensor::Device& device, const OpenTokens& open);
 
 }  // namespace troupe::actors

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <utility>
 
@@ -38,10 +39,12 @@ std::uint64_t resident_memory() {
 
 }  // namespace
 
-RankExecutor::RankExecutor(RunSpec spec, const Member& self, NodeFactory make_node)
+RankExecutor::RankExecutor(RunSpec spec, const Member& self, NodeFactory make_node,
+                           WorkerFiles files)
     : spec_(std::move(spec)),
       self_(self),
       make_node_(std::move(make_node)),
+      files_(std::move(files)),
       slots_(std::make_shared<transport::SlotPool>()),
       device_(tensor::make_device(spec_.cluster.device)),
       node_(new_node()),
@@ -166,17 +169,20 @@ void RankExecutor::save(const Save& order, const std::function<void(Saved)>& ans
   if (configuration_->part.place.replica >= configuration_->part.stage.state.count)
     return answer(saved);
   try {
-    stages::Claim{.file = order.owner_file, .text = order.owner}.check();
+    if (!files_.own_run_dir()) stages::Claim{.file = order.owner_file, .text = order.owner}.check();
   } catch (const Error& error) {
     saved.error = error.what();
     return answer(saved);
   }
-  writer_.start(order.dir, configuration_->stage(), spec_.model,
+  const std::string where = files_.own_run_dir() ? "host " + self_.host + ": " : "";
+  // By its name in the directory that this host sees as the run's.
+  const std::string name = std::filesystem::path(order.dir).filename();
+  writer_.start(spec_.dir + "/checkpoints/" + name, configuration_->stage(), spec_.model,
                 {.part = configuration_->part.place.stage,
                  .num_parts = configuration_->configuration.shape.mesh.pp,
                  .sharding = configuration_->part.stage.sharding},
-                [saved, answer](const std::string& error, bool for_good) mutable {
-                  saved.error = error;
+                [saved, answer, where](const std::string& error, bool for_good) mutable {
+                  saved.error = error.empty() ? "" : where + error;
                   saved.for_good = for_good;
                   answer(saved);
                 });

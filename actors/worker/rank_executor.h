@@ -18,6 +18,7 @@
 #include "actors/worker/rank_configuration.h"
 #include "actors/worker/state/checkpoint_writer.h"
 #include "actors/worker/warm_stage.h"
+#include "actors/worker/worker_files.h"
 #include "tensor/device/process_group.h"
 #include "transport/node/ucx_node.h"
 
@@ -30,7 +31,7 @@ class RankExecutor {
  public:
   using NodeFactory =
       std::function<std::unique_ptr<transport::UcxNode>(std::shared_ptr<transport::SlotPool>)>;
-  RankExecutor(RunSpec spec, const Member& self, NodeFactory make_node);
+  RankExecutor(RunSpec spec, const Member& self, NodeFactory make_node, WorkerFiles files = {});
   ~RankExecutor();
   /// The address of the worker's data plane, valid until the next halt().
   std::string address() const { return node_->address(); }
@@ -78,6 +79,8 @@ class RankExecutor {
  private:
   void end_configurations_before();
   std::optional<Ready> prepare(const EnterConfiguration& order);
+  std::vector<transport::KeptSlots> kept_slots(RankConfiguration& now,
+                                               const StatePlan& state) const;
   void connect(const Configuration& configuration, const StatePlan& state,
                const RankAssembly* part);
   void take_state(const EnterConfiguration& order, RankConfiguration* now);
@@ -85,6 +88,8 @@ class RankExecutor {
   Ready::Difference compare_replicas(RankConfiguration& now);
   void copy_first_state(RankConfiguration& now, const std::vector<int>& copied);
   void load(const EnterConfiguration& order, StageState& state);
+  OpenTokens token_opener(std::uint32_t configuration);
+  std::function<void()> waits_for(const std::string& path, std::uint32_t configuration);
   int loading_threads(const HostShare& host) const;
   void open_channel(std::uint32_t configuration, const Configuration& members,
                     std::vector<transport::Edge> edges,
@@ -104,6 +109,7 @@ class RankExecutor {
   const RunSpec spec_;
   const Member self_;
   const NodeFactory make_node_;
+  const WorkerFiles files_;
   CoreBinding cores_;
   std::chrono::microseconds spin_{0};
   /// Slots that closed nodes have left, for new ones.

@@ -123,6 +123,15 @@ std::optional<Ready> RankExecutor::begin_configuration(const EnterConfiguration&
   }
 }
 
+/// The slots of copies that serve a configuration which begins with this state too.
+std::vector<transport::KeptSlots> RankExecutor::kept_slots(RankConfiguration& now,
+                                                           const StatePlan& state) const {
+  if (!now.copies) return {};
+  const bool is_copied =
+      std::ranges::find(state.copied, now.copies->source()) != state.copied.end();
+  return now.copies->kept(held_, state.step, is_copied);
+}
+
 std::optional<Ready> RankExecutor::prepare(const EnterConfiguration& order) {
   const Configuration& configuration = order.configuration;
   const int rank = configuration.rank_of(self_.incarnation);
@@ -157,18 +166,13 @@ std::optional<Ready> RankExecutor::prepare(const EnterConfiguration& order) {
               .rank = rank,
               .move_s = move_s,
               .digest = assembly.digest};
-  const auto is_copied = [&](int source) {
-    return std::ranges::find(order.start.state.copied, source) != order.start.state.copied.end();
-  };
-  auto kept = now->copies ? now->copies->kept(held_, order.start.state.step,
-                                              is_copied(now->copies->source()))
-                          : std::vector<transport::KeptSlots>{};
   open_channel(training_configuration(configuration.number), configuration, now->part.edges,
-               std::move(kept));
+               kept_slots(*now, order.start.state));
   make_groups(*now);
   ready.difference = compare_replicas(*now);
   now->data_parallel->share_weights();  // of slices that were moved or loaded
-  add_runners(*now, spec_, order.start, node_->channel(), *device_);
+  add_runners(*now, spec_, order.start, node_->channel(), *device_,
+              token_opener(configuration.number));
   now->sent = node_->sent();
   if (now->copies) copy_first_state(*now, order.start.state.copied);
   ready.parameters = now->parameters;
@@ -324,6 +328,22 @@ void RankExecutor::copy_first_state(RankConfiguration& now, const std::vector<in
   now.copies->adopt(*held);
 }
 
+/// Says that it waits for a file, and goes on until the configuration is interrupted.
+std::function<void()> RankExecutor::waits_for(const std::string& path,
+                                              std::uint32_t configuration) {
+  return [this, path, configuration] {
+    set_state("waiting for the file " + path);
+    refuse_if_interrupted(configuration);
+  };
+}
+
+OpenTokens RankExecutor::token_opener(std::uint32_t configuration) {
+  return [this, configuration](const std::string& tokens) {
+    return files_.open(tokens, waits_for(tokens, configuration),
+                       [&](const std::string& here) { return open_tokens(tokens, here); });
+  };
+}
+
 /// The threads that set a rank's state before its first step. Those of a GPU's rank, which needs no
 /// others to compute, are its share of its machine's cores.
 int RankExecutor::loading_threads(const HostShare& host) const {
@@ -346,7 +366,10 @@ void RankExecutor::load(const EnterConfiguration& order, StageState& state) {
     stages::initialize(*state.stage, spec_.model, spec_.seed, threads);
     return log("weights drawn");
   }
-  const auto checkpoint = stages::CheckpointReader::open(order.start.checkpoint);
+  const std::string& path = order.start.checkpoint;
+  const auto checkpoint =
+      files_.open(path, waits_for(path, order.configuration.number),
+                  [](const std::string& here) { return stages::CheckpointReader::open(here); });
   checkpoint->check_model(spec_.model);
   checkpoint->load(
       *state.stage, order.start.weights_only,

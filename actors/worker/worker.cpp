@@ -8,6 +8,8 @@
 #include <caf/actor_system.hpp>
 #include <caf/io/middleman.hpp>
 #include <caf/scoped_actor.hpp>
+#include <chrono>
+#include <filesystem>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -49,6 +51,37 @@ void leave_by(std::chrono::seconds deadline) {
   }).detach();
 }
 
+/// The run as this host has it, which does not see the run's directory.
+RunSpec in_own_directory(RunSpec spec, const std::string& run_dir) {
+  spec.dir = run_dir;
+  if (std::string& tuning = spec.cluster.device.tuning; !tuning.empty())
+    tuning = run_dir + "/" + std::filesystem::path(tuning).filename().string();
+  return spec;
+}
+
+/// Asks the host's agent for files.
+WorkerFiles files_of(caf::actor_system& system, const caf::actor& agent,
+                     const WorkerBootstrap& bootstrap) {
+  constexpr std::chrono::milliseconds kAskWhether{200};
+  const auto bring = [&system, agent, token = bootstrap.token](const std::string& path,
+                                                               const std::function<void()>& go_on) {
+    caf::scoped_actor self{system};
+    self->send(agent, FilesNeeded{.token = token, .path = path});
+    std::optional<FilesHere> here;
+    while (!here) {
+      self->receive([&](const FilesHere& files) { here = files; },
+                    [&](const caf::error& error) {
+                      throw Error(ErrorKind::unavailable,
+                                  "the host's agent has no files: " + system.render(error));
+                    },
+                    caf::after(kAskWhether) >> [&] { go_on(); });
+    }
+    if (!here->error.empty()) throw Error(static_cast<ErrorKind>(here->kind), here->error);
+    return here->path;
+  };
+  return {bring, !bootstrap.run_dir.empty()};
+}
+
 void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
            const std::function<RunSpec(const std::string&)>& parse,
            const transport::UcxEnvironment& ucx) {
@@ -62,17 +95,20 @@ void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
   const Welcome welcome = ask_to_join(system, *door, bootstrap.token);
   RunSpec spec = parse(welcome.manifest);
   spec.cluster.cores = bootstrap.cores;
+  if (!bootstrap.run_dir.empty()) spec = in_own_directory(std::move(spec), bootstrap.run_dir);
   Member self{.id = bootstrap.id,
               .incarnation = bootstrap.incarnation,
               .pid = getpid(),
               .host = bootstrap.on.empty() ? host_name() : bootstrap.on,
               .address = ""};
-  RankExecutor executor(spec, self, [&ucx](auto slots) {
+  const auto make_node = [&ucx](auto slots) {
     auto node = transport::UcxNode::create({.slots = std::move(slots), .environment = ucx});
     if (ucx.may_share_memory() && !node->shares_memory())
       spdlog::warn("no shared memory for messages, which are slower without it: ipcs -l");
     return node;
-  });
+  };
+  RankExecutor executor(spec, self, make_node,
+                        bootstrap.has_agent ? files_of(system, *door, bootstrap) : WorkerFiles());
   self.address = executor.address();
   const Join join{.token = bootstrap.token, .member = self};
   OrderLoop loop(executor, bootstrap.incarnation);

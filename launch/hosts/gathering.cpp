@@ -10,7 +10,6 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -114,25 +113,6 @@ std::vector<std::string> srun_words(const std::vector<std::string>& hosts) {
           "--quiet",
           "--nodelist=" + fmt::format("{}", fmt::join(hosts, ","))};
 }
-
-/// A new file that is removed at the end.
-class Probe {
- public:
-  explicit Probe(const std::filesystem::path& folder)
-      : path_(folder / (".troupe-probe-" + actors::random_token())) {
-    if (!(std::ofstream(path_) << "seen?"))
-      throw Error(ErrorKind::data, folder.string() + ": no file can be written there");
-  }
-  Probe(const Probe&) = delete;
-  ~Probe() {
-    std::error_code ignored;
-    std::filesystem::remove(path_, ignored);
-  }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  const std::filesystem::path path_;
-};
 
 std::map<std::string, std::string> traits_for(const Settings::Engine& engine) {
   auto traits = own_traits();
@@ -328,43 +308,6 @@ void HostGathering::wait(const std::function<void(const std::string& text)>& tel
       fmt::format("{} of {} hosts have not joined{}: {}", left.size(), count,
                   hopeless ? "" : fmt::format(" within cluster.wait = {:g} s", engine_.wait_s),
                   fmt::join(left, "; ")));
-}
-
-void HostGathering::check_files(const std::filesystem::path& folder,
-                                std::vector<std::string> files) {
-  // How long a network file system may take to show a new file.
-  constexpr std::chrono::seconds kLag{20};
-  using Clock = std::chrono::steady_clock;
-  const Probe probe(folder);
-  files.push_back(probe.path().string());
-  std::vector<std::int64_t> bytes;
-  for (const std::string& file : files)
-    bytes.push_back(static_cast<std::int64_t>(std::filesystem::file_size(file)));
-  const auto deadline = Clock::now() + kLag;
-  std::string unseen;
-  Clock::time_point asked{};
-  door_->registry().wait([&] {
-    if (Clock::now() - asked > std::chrono::milliseconds(500)) {
-      door_->ask_for(files);
-      asked = Clock::now();
-    }
-    unseen.clear();
-    const auto seen = door_->registry().seen();
-    for (const auto& entry : door_->registry().entries()) {
-      if (entry.lost) continue;
-      const auto found = seen.find(entry.host.name);
-      for (std::size_t i = 0; i < files.size() && unseen.empty(); ++i)
-        if (found == seen.end() || i >= found->second.size() || found->second[i] != bytes[i])
-          unseen = fmt::format("{} does not see {}", entry.host.name,
-                               i + 1 == files.size() ? "new files in " + folder.string()
-                                                     : files[i] + " as it is here");
-    }
-    return unseen.empty() || Clock::now() > deadline;
-  });
-  if (!unseen.empty())
-    throw Error(
-        ErrorKind::unavailable,
-        unseen + ": all hosts must share the folders of the run and of its data, as by NFS");
 }
 
 std::vector<Host> HostGathering::hosts() const {

@@ -33,10 +33,6 @@ class HostGathering {
   /// Error{unavailable} that names those which have not joined within cluster.wait, or cannot, and
   /// why.
   void wait(const std::function<void(const std::string& text)>& tell);
-  /// Checks that all hosts see the files of this one: a new one in a folder that is there, and
-  /// those of a list as large as here. Throws Error{unavailable} that names a host and what it does
-  /// not see.
-  void check_files(const std::filesystem::path& folder, std::vector<std::string> files);
   /// The hosts that have joined, and this one if it takes part, in the order in which they are
   /// named, or of their names. Those of which nobody said how many ranks they take share the ranks
   /// alike.

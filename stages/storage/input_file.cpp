@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "stages/storage/data_error.h"
+#include "stages/storage/not_there.h"
 #include "tensor/errors/error.h"
 #include "tensor/errors/shortage.h"
 
@@ -51,6 +52,8 @@ InputFile::~InputFile() {
 InputFile InputFile::open(const std::filesystem::path& path) {
   // Non-blocking, so that opening a FIFO cannot hang; it has no effect on regular files.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0 && (errno == ENOENT || errno == ESTALE))
+    throw NotThere(fmt::format("{}: cannot open: {}", path.string(), std::strerror(errno)));
   if (fd < 0) fail(path, "open", errno);
   InputFile file(path, fd, 0);
   struct stat status {};

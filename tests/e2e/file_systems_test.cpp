@@ -109,6 +109,25 @@ BOOST_AUTO_TEST_CASE(on_a_full_disk_old_checkpoints_make_room_but_never_the_last
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_nfs_keeps_of_removed_files_is_no_checkpoint_and_stops_no_cleaning) {
+  const Workplace place;
+  const FileSystem nfs(FileSystem::Variables{{"TROUPE_TEST_FILES", "nfs-renames"}});
+  const Finished done = troupe(
+      {"launch", place.manifest("run", {{"checkpoint.interval", "2"}, {"checkpoint.keep", "1"}})});
+  BOOST_TEST(done.exit_code == 0, done.err);
+  BOOST_TEST(!says(done, "older checkpoints stay"), done.out);
+  std::set<std::string> left;
+  for (const auto& entry : fs::recursive_directory_iterator(place.run("run") + "/checkpoints"))
+    if (entry.path().parent_path().filename() != "step-6")
+      left.insert(entry.path().filename().string());
+  BOOST_TEST(
+      (left == std::set<std::string>{"newest", "step-2.tmp", "step-4.tmp", "step-6", ".nfs0001"}));
+  const Finished resumed =
+      troupe({"launch", "--resume", place.run("run"), "--set", "run.max_steps=8"});
+  BOOST_TEST(resumed.exit_code == 0, resumed.err);
+  BOOST_TEST(fs::exists(place.checkpoint("run", 8)));
+}
+
 BOOST_AUTO_TEST_CASE(a_checkpoint_of_another_run_costs_none_of_the_runs_own) {
   const Workplace place;
   const std::string run = place.run("run");

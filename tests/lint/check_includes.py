@@ -89,8 +89,9 @@ ROOMS = {
         "worker/step": {"topology", "messages", "monitors"},
         "worker/state": {"topology", "messages"},
         "worker": {"topology", "messages", "monitors", "protocol", "tuning", "worker"},
-        "agent": {"topology", "security", "messages", "protocol"},
-        "director": {"topology", "security", "messages", "monitors", "protocol", "tuning", "agent"},
+        "files": {"topology", "messages"},
+        "agent": {"topology", "security", "messages", "protocol", "files"},
+        "director": {"topology", "security", "messages", "monitors", "protocol", "tuning", "files", "agent"},
     },
     "launch": {
         "host": set(),

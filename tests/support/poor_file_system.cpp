@@ -10,12 +10,14 @@
 #include <cstring>
 #include <filesystem>
 #include <string>
+#include <string_view>
 
 // A library for LD_PRELOAD, with which a program meets a file system that lacks something. The
 // environment variable TROUPE_TEST_FILES is a list of words: no-locks (ENOLCK, as NFS without a
 // lock service), no-links and no-modes (EPERM, as exFAT), no-directory-sync (EINVAL, as CIFS), and
-// no-renames (of directories: EMFILE, as some object stores). TROUPE_TEST_DISK names a directory
-// that has room for TROUPE_TEST_DISK_BYTES bytes of files.
+// no-renames (of directories: EMFILE, as some object stores), nfs-renames (each state.json counts
+// as open when it is removed, which gives it a name that cannot be removed). TROUPE_TEST_DISK names
+// a directory that has room for TROUPE_TEST_DISK_BYTES bytes of files.
 
 namespace {
 
@@ -90,6 +92,23 @@ int rename(const char* from, const char* to) noexcept {
   if (lacks("no-renames") && stat(from, &status) == 0 && S_ISDIR(status.st_mode))
     return fail(EMFILE);
   return real<int(const char*, const char*)>("rename")(from, to);
+}
+
+int unlinkat(int dir, const char* path, int flags) noexcept {
+  const std::string_view name =
+      std::string_view(path).substr(std::string_view(path).rfind('/') + 1);
+  if (lacks("nfs-renames") && name.starts_with(".nfs")) return fail(EBUSY);
+  if (lacks("nfs-renames") && name == "state.json") {
+    const std::string kept(path, path + std::strlen(path) - name.size());
+    return renameat(dir, path, dir, (kept + ".nfs0001").c_str());
+  }
+  return real<int(int, const char*, int)>("unlinkat")(dir, path, flags);
+}
+
+int remove(const char* path) noexcept {
+  struct stat status {};
+  const bool is_folder = lstat(path, &status) == 0 && S_ISDIR(status.st_mode);
+  return unlinkat(AT_FDCWD, path, is_folder ? AT_REMOVEDIR : 0);
 }
 
 int fcntl(int fd, int command, ...) {

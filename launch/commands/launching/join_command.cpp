@@ -23,6 +23,7 @@
 #include "launch/hosts/hosts_plan.h"
 #include "launch/hosts/invitation.h"
 #include "launch/hosts/traits.h"
+#include "launch/manifest/inputs/corpus.h"
 #include "launch/run/run_directory.h"
 #include "tensor/errors/error.h"
 #include "transport/ucx/network_interface.h"
@@ -121,7 +122,8 @@ int join_run(const Invitation& invitation, int slots, std::chrono::duration<doub
        .patience_s = patience.count(),
        .is_wanted = std::move(is_wanted),
        .worker_command = {"/proc/self/exe", "worker"},
-       .device = interface.address});
+       .device = interface.address,
+       .cache = token_cache});
   std::atomic<bool> left = false;
   serve_signals(signals, *agent, left);
   const actors::Outcome outcome = agent->run();

@@ -22,6 +22,7 @@
 #include "launch/host/signals.h"
 #include "launch/hosts/gathering.h"
 #include "launch/hosts/look_at_hosts.h"
+#include "launch/hosts/run_files.h"
 #include "launch/manifest/inputs/corpus.h"
 #include "launch/manifest/inputs/differences.h"
 #include "launch/manifest/inputs/inputs.h"
@@ -241,25 +242,6 @@ int train(const Manifest& trained, const Start& start, const Machine& machine,
   return code;
 }
 
-/// The innermost folder around a path that exists.
-std::filesystem::path first_folder_above(std::filesystem::path path) {
-  while (!std::filesystem::is_directory(path)) path = path.parent_path();
-  return path;
-}
-
-/// The files of all datasets; one of Megatron-LM's is two.
-std::vector<std::string> token_files(const Manifest& manifest) {
-  std::vector<std::string> files;
-  const auto add = [&](const std::string& tokens) {
-    for (const char* suffix : {"", ".bin", ".idx"})
-      if (std::filesystem::is_regular_file(tokens + suffix)) files.push_back(tokens + suffix);
-  };
-  const actors::RunSpec spec = to_run_spec(manifest);
-  for (const auto& source : spec.data.sources) add(source.tokens);
-  for (const auto& set : spec.eval.sets) add(set.tokens);
-  return files;
-}
-
 /// Refuses hosts, if they are named, that have no room for the ranks, before anything is started
 /// anywhere. Throws Error{unavailable}.
 void check_room(const Manifest& manifest, std::span<const actors::Host> named) {
@@ -286,8 +268,23 @@ std::unique_ptr<HostGathering> gather_hosts(HostsPlan plan, const Manifest& mani
   const Preflight judged = judge(found);
   for (const std::string& warning : judged.warnings) console.print_error("warning: " + warning);
   require_fit(judged);
-  gathering->check_files(first_folder_above(manifest->dir), token_files(manifest));
   return gathering;
+}
+
+/// Sees to it that the hosts have the run's files; null if there is this one alone.
+std::unique_ptr<RunFiles> settle_files(const HostGathering* gathering, const Start& start,
+                                       ConsoleWriter& console) {
+  if (!gathering) return nullptr;
+  auto files = std::make_unique<RunFiles>(gathering->door(), trained_manifest(start));
+  files->settle([&console](const std::string& lines) { console.show(lines); });
+  return files;
+}
+
+/// From now on hosts may join that nobody waits for.
+void let_more_join(HostGathering* gathering, RunFiles* files, const RunDirectory& directory) {
+  if (!gathering) return;
+  files->open(directory.path());
+  gathering->invite(directory.path() / kInvitationFile);
 }
 
 /// What a process does that shares its command with the one that launches: the first of a host
@@ -307,6 +304,17 @@ int join_launch(const LaunchOptions& options, const Job& job, const Machine& mac
                            std::chrono::duration<double>(manifest->engine.wait_s), signals);
 }
 
+/// Whether no step is left, which is told.
+bool is_done(const Start& start, ConsoleWriter& console) {
+  const std::int64_t max_steps = start.manifest->max_steps;
+  if (start.step() < max_steps) return false;
+  console.show(
+      fmt::format("step {} is done, and run.max_steps = {} asks for no more; go on with --set "
+                  "run.max_steps=N, above {}\n",
+                  start.step(), max_steps, start.step()));
+  return true;
+}
+
 int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter& console) {
   ::signal(SIGPIPE, SIG_IGN);  // a closed console must not end the run
   ::signal(SIGXFSZ, SIG_IGN);  // so a file size limit fails the write instead of ending the run
@@ -319,14 +327,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   if (start.manifest->monitor.timestamps) console.stamp_lines();
   look_for_gpus(start.manifest, machine);
   require_gpu(start.manifest, machine);
-  const std::int64_t max_steps = start.manifest->max_steps;
-  if (start.step() >= max_steps) {
-    console.show(
-        fmt::format("step {} is done, and run.max_steps = {} asks for no more; go on with --set "
-                    "run.max_steps=N, above {}\n",
-                    start.step(), max_steps, start.step()));
-    return 0;
-  }
+  if (is_done(start, console)) return 0;
   actors::RunSpec spec = to_run_spec(start.manifest);
   tensor::require_openmp_threads(spec.cluster.device.threads);
   const Placement placement = place(spec);
@@ -343,6 +344,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   }();
   if (start.goes_on_from) check_cursor(start.manifest, *start.goes_on_from);
   const auto gathering = gather_hosts(std::move(hosts), start.manifest, machine, console);
+  const auto files = settle_files(gathering.get(), start, console);
   if (gathering) {
     control.open_to_hosts(gathering->address(), 0, gathering->authority());
     spec.cluster.hosts = gathering->hosts();
@@ -358,7 +360,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   signals.orders({});
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
   write_directory(start, machine, spec.cluster.hosts, *start.directory, control, console);
-  if (gathering) gathering->invite(start.directory->path() / kInvitationFile);
+  let_more_join(gathering.get(), files.get(), *start.directory);
   console.show(summary(spec, placement, *start.manifest->cluster.pin) + gpu_line(machine));
   console.show(corpus_lines(spec, corpus));
   console.show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));

@@ -42,6 +42,13 @@ inline constexpr std::array kOperationKeys{
     Key{"checkpoint", "other_data", SETTING(other_data), "false", "",
         "Go on although corpus, seq_len or order of samples are not the checkpoint's: the next "
         "sample is the one with its number in the new order. By default such a resume is refused"},
+    Key{"checkpoint", "gather", SETTING(gather), "false", "",
+        "Whether a host may take part that does not see the run's directory: its ranks write into "
+        "a "
+        "folder of its own, and their parts of each checkpoint then come over the network into the "
+        "run's directory, beside the steps. Off, because a directory that is meant to be shared "
+        "and "
+        "is not would go unnoticed"},
     Key{"checkpoint", "on_save", SETTING(on_save), "\"\"", "command",
         "Shell command to run beside the training for each checkpoint that is complete, one at a "
         "time, with TROUPE_CHECKPOINT, TROUPE_STEP and TROUPE_RUN in its environment; whatever "

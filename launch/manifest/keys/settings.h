@@ -39,6 +39,7 @@ struct Settings : actors::RunSpec {
   } engine;
 
   bool other_data = false;     ///< checkpoint.other_data
+  bool gather = false;         ///< checkpoint.gather
   std::string on_save;         ///< checkpoint.on_save
   double on_save_timeout = 0;  ///< in seconds
 

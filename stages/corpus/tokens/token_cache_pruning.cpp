@@ -18,6 +18,11 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kSuffix = ".tokens";
 
+/// Whether a file with this name was finished: of an indexed dataset of another host there are two.
+bool is_finished(const std::string& name) {
+  return name.ends_with(kSuffix) || name.ends_with(".tokens.bin") || name.ends_with(".tokens.idx");
+}
+
 struct Entry {
   fs::path path;
   std::uint64_t bytes = 0;
@@ -33,7 +38,7 @@ std::vector<Entry> files_of(const fs::path& dir, bool finished) {
   std::error_code ignored;
   for (fs::directory_iterator at(dir, ignored), end; !ignored && at != end; at.increment(ignored)) {
     const std::string name = at->path().filename().string();
-    if (name.find(kSuffix) != 16 || name.ends_with(kSuffix) != finished) continue;
+    if (name.find(kSuffix) != 16 || is_finished(name) != finished) continue;
     struct stat status {};
     if (::lstat(at->path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
     files.push_back({.path = at->path(),

@@ -10,6 +10,7 @@
 #include "stages/files/checkpoint/best_checkpoints.h"
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/files/checkpoint/checkpoint_state.h"
+#include "stages/files/checkpoint/removal.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/output_file.h"
 #include "tensor/errors/error.h"
@@ -21,6 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kUnfinished = ".tmp";
+constexpr std::string_view kGivenUp = ".gone-";  // and a number
 constexpr const char* kNewestFile = "newest";
 constexpr const char* kNone = "none";
 constexpr auto kNoNote = std::numeric_limits<std::int64_t>::max();
@@ -42,8 +44,8 @@ std::vector<fs::path> directories_in(const fs::path& dir) {
   return found;
 }
 
-/// Whether this is step-N.<attempt>.tmp, or step-N.tmp as older versions and give_up_checkpoint()
-/// name it, or a step-N of the run that was not completed.
+/// Whether this is step-N.<attempt>.tmp, or as older versions and give_up_checkpoint() name it, or
+/// a step-N of the run that was not completed.
 bool is_unfinished(const fs::path& dir, std::int64_t newest) {
   const std::string name = dir.filename().string();
   if (name.ends_with(kUnfinished)) return step_of(name.substr(0, name.find('.'))).has_value();
@@ -51,10 +53,12 @@ bool is_unfinished(const fs::path& dir, std::int64_t newest) {
   return step && *step <= newest && !file_exists(dir / kStateFile);
 }
 
-void remove_tree(const fs::path& dir) {
-  std::error_code code;
-  fs::remove_all(dir, code);
-  refuse_if(code, fmt::format("checkpoint {}: cannot remove", dir.string()));
+/// The step of a directory that give_up_checkpoint() has named; none of another name.
+std::optional<std::int64_t> given_up_step(const fs::path& dir) {
+  if (dir.extension() != kUnfinished) return {};
+  std::string name = dir.stem().string();
+  if (const auto number = name.find(kGivenUp); number != std::string::npos) name.erase(number);
+  return step_of(name);
 }
 
 void move_to(const fs::path& from, const fs::path& to) {
@@ -79,15 +83,17 @@ std::optional<std::int64_t> step_of(const std::string& name) {
 
 void give_up_checkpoint(const fs::path& checkpoints, std::int64_t step) {
   const fs::path dir = checkpoints / step_name(step);
-  const fs::path given_up = dir.string() + std::string(kUnfinished);
+  fs::path given_up = dir.string() + std::string(kUnfinished);
   remove_tree(given_up);
+  for (int number = 2; file_exists(given_up); ++number)  // NFS has not removed all of it yet
+    given_up = fmt::format("{}{}{}{}", dir.string(), kGivenUp, number, kUnfinished);
   move_to(dir, given_up);
 }
 
 std::vector<fs::path> given_up_checkpoints(const fs::path& checkpoints) {
   std::vector<fs::path> given_up;
   for (const fs::path& dir : directories_in(checkpoints))
-    if (dir.extension() == kUnfinished && step_of(dir.stem().string())) given_up.push_back(dir);
+    if (given_up_step(dir)) given_up.push_back(dir);
   return given_up;
 }
 

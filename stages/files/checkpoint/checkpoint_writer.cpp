@@ -3,6 +3,7 @@
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/files/checkpoint/checkpoint_dirs.h"
 #include "stages/files/checkpoint/checkpoint_state.h"
+#include "stages/files/checkpoint/removal.h"
 #include "stages/files/checkpoint/room.h"
 #include "stages/files/hugging_face/hf_config.h"
 #include "stages/files/hugging_face/weight_files.h"
@@ -51,8 +52,11 @@ std::map<std::string, FileRecord> index_parts(const fs::path& dir, const ModelCo
 /// Removes files that an attempt with other parts has left there.
 void remove_others(const fs::path& dir, const std::map<std::string, FileRecord>& files) {
   std::error_code code;
-  for (fs::directory_iterator entry(dir, code), end; !code && entry != end; entry.increment(code))
-    if (!files.contains(entry->path().filename().string())) fs::remove_all(entry->path(), code);
+  for (fs::directory_iterator entry(dir, code), end; !code && entry != end; entry.increment(code)) {
+    if (files.contains(entry->path().filename().string())) continue;
+    fs::remove_all(entry->path(), code);
+    if (is_nfs_rename(entry->path())) code.clear();
+  }
   refuse_if(code, fmt::format("checkpoint {}: cannot clear", dir.string()));
 }
 
