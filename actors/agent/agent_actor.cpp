@@ -22,13 +22,15 @@ Outcome retry(std::string reason) {
 }  // namespace
 
 AgentActor::AgentActor(caf::actor_config& config, AgentSpec spec, const caf::actor& hosts,
-                       LocalProcesses& processes, std::function<void(const Outcome&)> on_end)
+                       LocalProcesses& processes, OwnThreads& own_threads,
+                       std::function<void(const Outcome&)> on_end)
     : ControlActor(config),
       spec_(std::move(spec)),
       hosts_(caf::actor_cast<HostsRef>(hosts)),
-      files_(*this, spec_),
+      files_(*this, spec_, own_threads),
       processes_(processes),
-      on_end_(std::move(on_end)) {}
+      on_end_(std::move(on_end)),
+      surveyor_(*this, spec_.hello.address, own_threads) {}
 
 /// A handler of the launcher's orders. The door is open to all processes of this host, whose
 /// messages of this kind are ignored.

@@ -28,7 +28,8 @@ class AgentActor : public ControlActor {
   /// `hosts` is the launcher's HostsActor; `on_end` is called once, when the host is dismissed or
   /// the launcher is lost.
   AgentActor(caf::actor_config& config, AgentSpec spec, const caf::actor& hosts,
-             LocalProcesses& processes, std::function<void(const Outcome&)> on_end);
+             LocalProcesses& processes, OwnThreads& own_threads,
+             std::function<void(const Outcome&)> on_end);
   caf::behavior make_behavior() override;
   void on_exit() override;
 
@@ -55,7 +56,7 @@ class AgentActor : public ControlActor {
   std::function<void(const Outcome&)> on_end_;
   int door_ = 0;  ///< port at which the host's workers find this actor
   std::set<std::uint64_t> workers_;
-  Surveyor surveyor_{*this, spec_.hello.address};
+  Surveyor surveyor_;
   double answered_s_ = 0;  ///< when the launcher answered last, on the monotonic clock
   ClockMeter clock_;
 };

@@ -15,10 +15,12 @@ using Bringer = caf::typed_actor<caf::replies_to<FilesNeeded>::with<FilesHere>>;
 void AgentFiles::bring(const FilesAway& away) {
   launcher_ = away.source;
   if (!bringer_)
-    bringer_ = agent_.spawn<BringActor, caf::detached>(BringContext{.host = spec_.hello.host.name,
-                                                                    .launcher = spec_.address,
-                                                                    .cache = spec_.cache,
-                                                                    .stop = stop_.get_token()});
+    bringer_ =
+        agent_.spawn<BringActor, caf::detached>(BringContext{.host = spec_.hello.host.name,
+                                                             .launcher = spec_.address,
+                                                             .cache = spec_.cache,
+                                                             .stop = stop_.get_token(),
+                                                             .thread = own_threads_.token()});
   agent_.send(bringer_, away);
 }
 
@@ -27,7 +29,8 @@ FilesBrought AgentFiles::brought(const Brought& result) {
   if (parts_)
     agent_.send(parts_, TailsGoTo{.launcher = launcher_});
   else if (!run_.empty())
-    parts_ = agent_.spawn<PartsActor, caf::detached>(spec_.hello.host.name, run_, launcher_);
+    parts_ = agent_.spawn<PartsActor, caf::detached>(spec_.hello.host.name, run_, launcher_,
+                                                     own_threads_.token());
   return {.error = result.error, .parts = parts_};
 }
 
@@ -55,10 +58,10 @@ bool AgentFiles::tells_of(const WorkerExited& exit) {
 
 /// On a thread of its own, because a network file system may take its time.
 void AgentFiles::look_for(const FilesWanted& wanted) {
-  agent_.system().spawn<caf::detached>(
-      [agent = caf::actor_cast<caf::actor>(&agent_), wanted, stop = stop_.get_token()] {
-        caf::anon_send(agent, FilesLookedFor{.seen = look_for_files(wanted, stop)});
-      });
+  agent_.system().spawn<caf::detached>([agent = caf::actor_cast<caf::actor>(&agent_), wanted,
+                                        stop = stop_.get_token(), thread = own_threads_.token()] {
+    caf::anon_send(agent, FilesLookedFor{.seen = look_for_files(wanted, stop)});
+  });
 }
 
 void AgentFiles::end() {

@@ -17,7 +17,8 @@ namespace troupe::actors {
 /// functions are called from the actor's handlers.
 class AgentFiles {
  public:
-  AgentFiles(caf::event_based_actor& agent, const AgentSpec& spec) : agent_(agent), spec_(spec) {}
+  AgentFiles(caf::event_based_actor& agent, const AgentSpec& spec, OwnThreads& own_threads)
+      : agent_(agent), spec_(spec), own_threads_(own_threads) {}
 
   /// The launcher says what this host does not see. Brought comes back to the agent.
   void bring(const FilesAway& away);
@@ -35,6 +36,7 @@ class AgentFiles {
  private:
   caf::event_based_actor& agent_;
   const AgentSpec& spec_;
+  OwnThreads& own_threads_;
   std::stop_source stop_;
   caf::actor bringer_, parts_;
   caf::actor launcher_;        ///< FilesAway::source

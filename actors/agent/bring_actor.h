@@ -9,6 +9,7 @@
 
 #include "actors/files/brought_files.h"
 #include "actors/messages/control_plane.h"
+#include "actors/messages/own_threads.h"
 
 namespace troupe::actors {
 
@@ -18,6 +19,7 @@ struct BringContext {
   std::string launcher;                ///< AgentSpec::address
   std::function<std::string()> cache;  ///< AgentSpec::cache
   std::stop_token stop;                ///< requested when the agent ends
+  OwnThreads::Token thread;
 };
 
 /// What has become of FilesAway. Sent only within the agent.

@@ -34,6 +34,7 @@ class Agent : public HostAgent {
   ~Agent() override {
     caf::scoped_actor self{system_};
     self->send_exit(actor(), caf::exit_reason::user_shutdown);
+    own_threads_.wait();
   }
 
   Outcome run() override {
@@ -42,7 +43,7 @@ class Agent : public HostAgent {
     {
       const std::lock_guard lock(mutex_);
       if (!outcome_ && hosts)
-        actor_ = system_.spawn<AgentActor>(spec_, hosts, processes_,
+        actor_ = system_.spawn<AgentActor>(spec_, hosts, processes_, own_threads_,
                                            [this](const Outcome& outcome) { end(outcome); });
     }
     processes_.run();
@@ -104,6 +105,7 @@ class Agent : public HostAgent {
   std::optional<Outcome> outcome_;
   caf::actor actor_;
   LocalProcesses processes_;
+  OwnThreads own_threads_;
   ControlPlaneConfig config_{1};
   caf::actor_system system_{config_};
   SecureLinks links_{system_, Role::host, spec_.credentials};

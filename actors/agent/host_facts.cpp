@@ -53,7 +53,7 @@ std::int64_t lockable_bytes() {
 double measure_products() {
   using Clock = std::chrono::steady_clock;
   constexpr std::int64_t kSide = 256;
-  constexpr std::chrono::milliseconds kTime{250};
+  constexpr std::chrono::milliseconds kBriefly{250};
   const tensor::ProductShape shape{.m = kSide, .k = kSide, .n = kSide};
   const std::vector<float> a(kSide * kSide, 1), b(kSide * kSide, 1);
   std::vector<float> c(kSide * kSide);
@@ -62,7 +62,7 @@ double measure_products() {
   once();  // which may choose the code
   const Clock::time_point begin = Clock::now();
   double count = 0;
-  for (; Clock::now() - begin < kTime; ++count) once();
+  for (; Clock::now() - begin < kBriefly; ++count) once();
   const std::chrono::duration<double> took = Clock::now() - begin;
   return count * 2 * kSide * kSide * kSide / took.count();
 }

@@ -19,7 +19,7 @@ constexpr const char* kCollectives = "collectives.jsonl";
 }  // namespace
 
 PartsActor::PartsActor(caf::actor_config& config, std::string host, std::filesystem::path run,
-                       caf::actor launcher)
+                       caf::actor launcher, OwnThreads::Token thread)
     : ControlActor(config),
       host_(std::move(host)),
       run_(std::move(run)),
@@ -28,7 +28,8 @@ PartsActor::PartsActor(caf::actor_config& config, std::string host, std::filesys
       parts_([checkpoints = run_ / "checkpoints"](const std::string& path) {
         const std::string name = std::filesystem::path(path).filename();
         return name.starts_with("step-") ? std::optional(checkpoints / name) : std::nullopt;
-      }) {}
+      }),
+      thread_(std::move(thread)) {}
 
 caf::behavior PartsActor::make_behavior() {
   delayed_send(this, kLookForCollectives, Tick{});

@@ -8,6 +8,7 @@
 #include "actors/files/log_tails.h"
 #include "actors/files/served_files.h"
 #include "actors/messages/control_plane.h"
+#include "actors/messages/own_threads.h"
 #include "actors/protocol/protocol_events.h"
 
 namespace troupe::actors {
@@ -33,7 +34,7 @@ class PartsActor : public ControlActor {
  public:
   /// `run` is run_folder(); `launcher` takes the tails of logs.
   PartsActor(caf::actor_config& config, std::string host, std::filesystem::path run,
-             caf::actor launcher);
+             caf::actor launcher, OwnThreads::Token thread);
   caf::behavior make_behavior() override;
   void on_exit() override { launcher_ = nullptr; }
 
@@ -49,6 +50,7 @@ class PartsActor : public ControlActor {
   ServedFiles parts_;
   LogTails tails_;
   std::map<std::uint64_t, std::filesystem::path> logs_;  ///< of workers that live
+  const OwnThreads::Token thread_;
 };
 
 }  // namespace troupe::actors

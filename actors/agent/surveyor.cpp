@@ -15,12 +15,13 @@ namespace {
 class SurveyWorker : public ControlActor {
  public:
   SurveyWorker(caf::actor_config& config, caf::actor owner, std::string address, SurveyBegun order,
-               std::stop_token stop)
+               std::stop_token stop, OwnThreads::Token thread)
       : ControlActor(config),
         owner_(std::move(owner)),
         address_(std::move(address)),
         order_(std::move(order)),
-        stop_(std::move(stop)) {}
+        stop_(std::move(stop)),
+        thread_(std::move(thread)) {}
 
   caf::behavior make_behavior() override {
     tell(open());
@@ -61,6 +62,7 @@ class SurveyWorker : public ControlActor {
   const SurveyBegun order_;
   const std::stop_token stop_;
   std::optional<ProbePort> port_;
+  const OwnThreads::Token thread_;
 };
 
 }  // namespace
@@ -71,7 +73,8 @@ void Surveyor::obey(const SurveyBegun& order) {
   survey_ = order.survey;
   stop_ = std::stop_source();
   worker_ = owner_.system().spawn<SurveyWorker, caf::detached>(caf::actor_cast<caf::actor>(&owner_),
-                                                               address_, order, stop_.get_token());
+                                                               address_, order, stop_.get_token(),
+                                                               own_threads_.token());
 }
 
 void Surveyor::obey(const ProbeLinks& order) {

@@ -8,6 +8,7 @@
 #include <variant>
 
 #include "actors/messages/control_plane.h"
+#include "actors/messages/own_threads.h"
 #include "actors/messages/survey_messages.h"
 
 namespace troupe::actors {
@@ -26,8 +27,8 @@ struct SurveyOver {};
 class Surveyor {
  public:
   /// `address` is this host's own towards the others.
-  Surveyor(ControlActor& owner, std::string address)
-      : owner_(owner), address_(std::move(address)) {}
+  Surveyor(ControlActor& owner, std::string address, OwnThreads& own_threads)
+      : owner_(owner), address_(std::move(address)), own_threads_(own_threads) {}
   Surveyor(const Surveyor&) = delete;
   ~Surveyor() { stop(); }
 
@@ -40,6 +41,7 @@ class Surveyor {
  private:
   ControlActor& owner_;
   const std::string address_;
+  OwnThreads& own_threads_;
   std::uint64_t survey_ = 0;
   caf::actor worker_;  ///< null outside a survey
   std::stop_source stop_;

@@ -72,6 +72,7 @@ class OpenHosts : public Hosts {
                                                     .trusted_network = spec.trusted_network,
                                                     .on_lost = spec.on_lost,
                                                     .registry = registry_,
+                                                    .own_threads = own_threads_,
                                                     .own = spec.own,
                                                     .address = spec.address,
                                                     .ports = spec.ports});
@@ -80,6 +81,7 @@ class OpenHosts : public Hosts {
   ~OpenHosts() override {
     caf::scoped_actor self{system_};
     self->send_exit(actor_, caf::exit_reason::user_shutdown);
+    own_threads_.wait();
   }
 
   int port() const override { return port_; }
@@ -124,8 +126,8 @@ class OpenHosts : public Hosts {
     // A host that falls silent closes no connection.
     const auto is_there = [&](const std::string& host) {
       const auto now = incarnations();
-      const auto then = lives.find(host), found = now.find(host);
-      return then != lives.end() && found != now.end() && then->second == found->second;
+      const auto then = lives.find(host), still = now.find(host);
+      return then != lives.end() && still != now.end() && then->second == still->second;
     };
     gather_parts(system_, unfinished, found.holders, [&](const std::string& host) {
       return is_there(host) ? why_stop() : "the host is lost";
@@ -174,6 +176,7 @@ class OpenHosts : public Hosts {
 
   const HostsSpec spec_;
   HostRegistry registry_;
+  OwnThreads own_threads_;
   ControlPlaneConfig config_{2};
   caf::actor_system system_{config_};
   SecureLinks links_{system_, Role::director, spec_.credentials};

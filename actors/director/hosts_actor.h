@@ -12,16 +12,17 @@
 #include "actors/agent/surveyor.h"
 #include "actors/director/host_registry.h"
 #include "actors/director/part_gathering.h"
-#include "actors/files/files_offer.h"
 #include "actors/director/survey_desk.h"
+#include "actors/files/files_offer.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/interfaces.h"
+#include "actors/messages/own_threads.h"
 #include "actors/protocol/liveness.h"
 #include "actors/protocol/protocol_events.h"
 
 namespace troupe::actors {
 
-/// What the HostsActor works with. The registry outlives it.
+/// What the HostsActor works with. What it refers to outlives it.
 struct HostsContext {
   std::string token;
   /// HostHello::traits of the launcher's own host.
@@ -33,6 +34,7 @@ struct HostsContext {
   /// Called when a host is lost.
   std::function<void(const std::string& name)> on_lost;
   HostRegistry& registry;
+  OwnThreads& own_threads;
   std::string own;      ///< name of the launcher's own host in surveys
   std::string address;  ///< of that host, at which the others reach it
   std::string ports;    ///< cluster.ports
@@ -146,7 +148,8 @@ class HostsActor : public ControlActor {
   Liveness liveness_;  ///< of agents, by their incarnations
   caf::actor director_;
   std::map<caf::actor_addr, Agent> agents_;
-  Surveyor surveyor_{*this, context_.address};  ///< of the launcher's own host
+  Surveyor surveyor_{*this, context_.address,
+                     context_.own_threads};  ///< of the launcher's own host
   SurveyDesk surveys_{[this](const auto& host, const auto& order) { return survey(host, order); }};
   std::optional<FilesOffer> offer_;
   caf::actor run_files_;                     ///< gives the files of the offer

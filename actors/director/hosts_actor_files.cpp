@@ -10,7 +10,8 @@ namespace troupe::actors {
 
 void HostsActor::take(const FilesOffer& offer) {
   offer_ = offer;
-  if (!run_files_) run_files_ = spawn<RunFilesActor, caf::detached>(offer);
+  if (!run_files_)
+    run_files_ = spawn<RunFilesActor, caf::detached>(offer, context_.own_threads.token());
 }
 
 /// Asks a host that comes when the run has begun what it sees of the run's files. It is brought

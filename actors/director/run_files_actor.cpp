@@ -27,8 +27,12 @@ ServedFiles::Locate within(const FilesOffer& offer) {
 
 }  // namespace
 
-RunFilesActor::RunFilesActor(caf::actor_config& config, const FilesOffer& offer)
-    : ControlActor(config), run_(offer.run_dir), files_(within(offer)) {}
+RunFilesActor::RunFilesActor(caf::actor_config& config, const FilesOffer& offer,
+                             OwnThreads::Token thread)
+    : ControlActor(config),
+      run_(offer.run_dir),
+      files_(within(offer)),
+      thread_(std::move(thread)) {}
 
 caf::behavior RunFilesActor::make_behavior() {
   return {

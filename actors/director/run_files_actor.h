@@ -6,6 +6,7 @@
 #include "actors/files/files_offer.h"
 #include "actors/files/served_files.h"
 #include "actors/messages/control_plane.h"
+#include "actors/messages/own_threads.h"
 
 namespace troupe::actors {
 
@@ -17,7 +18,7 @@ struct RunFilesEnd {};
 /// checkpoints of the run and what is offered, and nothing else.
 class RunFilesActor : public ControlActor {
  public:
-  RunFilesActor(caf::actor_config& config, const FilesOffer& offer);
+  RunFilesActor(caf::actor_config& config, const FilesOffer& offer, OwnThreads::Token thread);
   caf::behavior make_behavior() override;
 
  private:
@@ -26,6 +27,7 @@ class RunFilesActor : public ControlActor {
 
   const std::filesystem::path run_;
   ServedFiles files_;
+  const OwnThreads::Token thread_;
 };
 
 }  // namespace troupe::actors

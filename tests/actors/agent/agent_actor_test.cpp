@@ -18,11 +18,12 @@ BOOST_AUTO_TEST_CASE(orders_count_from_the_launcher_alone) {
   ControlPlaneConfig config{1};
   caf::actor_system system{config};
   LocalProcesses processes({"/bin/cat"}, [](const WorkerExited&) {});
+  OwnThreads own_threads;
   std::promise<Outcome> ended;
   caf::scoped_actor launcher{system}, stranger{system};
   const caf::actor agent = system.spawn<AgentActor>(
       AgentSpec{}, caf::actor_cast<caf::actor>(launcher), std::ref(processes),
-      [&](const Outcome& outcome) { ended.set_value(outcome); });
+      std::ref(own_threads), [&](const Outcome& outcome) { ended.set_value(outcome); });
   launcher->receive([](const HostHello&) { return HostWelcome{}; });
   launcher->receive([](const AgentBeat&) {});
   stranger->send(agent, Dismissed{.exit_code = 3, .reason = "a stranger says so"});
