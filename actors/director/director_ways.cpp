@@ -65,7 +65,7 @@ void Director::watch_over_ways() {
 /// Goes on without a host that others do not reach. Nobody else ends the workers of this process's
 /// own host; those of another one end with its agent.
 void Director::on_tried(const WaysTried& tried) {
-  const std::vector<BrokenWay> broken = tried.found.broken_ways();
+  const std::vector<BrokenWay> broken = tried.found.parted_ways();
   std::map<std::string, int> ranks;
   for (const RankStatus& rank : context_.board.read().ranks) ++ranks[rank.host];
   const double stands_s = ways_.stands_s();

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <numeric>
 #include <random>
+#include <set>
 #include <utility>
 
 namespace troupe::actors {
@@ -51,6 +52,16 @@ std::vector<BrokenWay> SurveyResult::broken_ways() const {
     for (const LinkProbe& link : entry.links)
       if (!link.connected) broken.push_back({entry.host, link.host, link.to + ": " + link.fault});
   return broken;
+}
+
+std::vector<BrokenWay> SurveyResult::parted_ways() const {
+  std::set<std::pair<std::string, std::string>> whole;
+  for (const Entry& entry : hosts)
+    for (const LinkProbe& link : entry.links)
+      if (link.connected) whole.emplace(entry.host, link.host);
+  std::vector<BrokenWay> parted = broken_ways();
+  std::erase_if(parted, [&](const BrokenWay& way) { return whole.contains({way.to, way.from}); });
+  return parted;
 }
 
 Survey::Survey(std::uint64_t number, SurveyPlan plan, std::string secret, Send send)

@@ -48,6 +48,9 @@ struct SurveyResult {
 
   /// The ways on which no connection was made.
   std::vector<BrokenWay> broken_ways() const;
+  /// The broken ways whose other direction is broken too, or was not tried: a network that loses
+  /// packets now and then breaks a single direction.
+  std::vector<BrokenWay> parted_ways() const;
 };
 
 /// A survey as a state machine without clock and connections: hosts open their ports, try the ways

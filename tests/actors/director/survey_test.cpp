@@ -122,6 +122,23 @@ BOOST_AUTO_TEST_CASE(each_host_tries_some_of_many_and_is_tried_by_some) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(hosts_are_parted_if_neither_reaches_the_other) {
+  const auto link = [](const std::string& to, bool connected) {
+    return LinkProbe{.host = to, .to = to + ":1", .connected = connected, .fault = "silence"};
+  };
+  SurveyResult result{.hosts = {{.host = "h0"}, {.host = "h1"}, {.host = "h2"}}};
+  result.hosts[0].links = {link("h1", false), link("h2", false)};
+  result.hosts[1].links = {link("h0", true), link("h2", false)};
+  const auto pairs = [](const std::vector<BrokenWay>& ways) {
+    std::string text;
+    for (const BrokenWay& way : ways) text += way.from + way.to + " ";
+    return text;
+  };
+  BOOST_TEST(pairs(result.broken_ways()) == "h0h1 h0h2 h1h2 ");
+  BOOST_TEST(pairs(result.parted_ways()) == "h0h2 h1h2 ");  // h2 has tried nobody
+  BOOST_TEST(result.parted_ways()[0].how == "h2:1: silence");
+}
+
 BOOST_AUTO_TEST_CASE(one_survey_follows_another) {
   Hosts hosts;
   SurveyDesk desk(hosts.sender());
