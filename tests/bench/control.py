@@ -1,7 +1,8 @@
 """The time of the control plane with many ranks that compute nothing."""
 from measure import Row, json_of
 
-CUTS = 10, 100  # numbers of replicas
+CUTS = {16384: (16, 128)}  # numbers of replicas, by that of ranks
+OTHER_CUTS = 10, 100
 SHORTEST = 10  # fewest stages of a replica
 STEPS, DEATHS = 100, 100
 
@@ -10,7 +11,7 @@ def control_plane(bench):
     """The ranks as few long replicas, and as more short ones; value: the director's time for a step of the few."""
     ranks = int(bench.name.rsplit("_", 1)[1])
     director_us, messages = {}, {}
-    for replicas in (cut for cut in CUTS if ranks // cut >= SHORTEST):
+    for replicas in (cut for cut in CUTS.get(ranks, OTHER_CUTS) if ranks // cut >= SHORTEST):
         told = json_of(bench.program("control_plane"), replicas, ranks // replicas, bench.repeats(STEPS),
                        bench.repeats(DEATHS), timeout=3000)
         cut = f"{replicas} x {ranks // replicas}"

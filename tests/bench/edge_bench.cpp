@@ -2,6 +2,10 @@
 //
 //   edge_bench bandwidth BYTES SECONDS   payload bytes per second at the receiver
 //   edge_bench latency sleep|spin N      one way of 4 KiB, median over N round trips
+//   edge_bench unreachable INTERFACE S   for how long calls wait while a peer is connected to that
+//                                        does not answer. Two processes that others have started:
+//                                        the first prints "ready" once it knows where the other is,
+//                                        and goes on with the next line of its input
 //
 // Prints one JSON line. Links troupe_transport alone; it starts its peer itself. With a number of a
 // socket to the peer in EDGE_BENCH_SOCKET, and 0 (sends) or 1 (receives, and prints) in
@@ -16,9 +20,11 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tensor/errors/error.h"
@@ -175,8 +181,59 @@ void latency(Side& side, int rank, UcxOptions options, std::uint64_t rounds) {
       *middle, *middle);
 }
 
+/// Calls a node over and over, as the thread does that reports what a process waits for.
+class Caller {
+ public:
+  explicit Caller(Channel& channel) : channel_(channel) {}
+  /// The longest time that a call has taken, in milliseconds.
+  double stop() {
+    thread_.request_stop();
+    thread_.join();
+    return longest_ms_;
+  }
+
+ private:
+  Channel& channel_;
+  double longest_ms_ = 0;
+  std::jthread thread_{[this](const std::stop_token& stopped) {
+    while (!stopped.stop_requested()) {
+      const auto start = Clock::now();
+      channel_.counts();
+      longest_ms_ = std::max(longest_ms_, seconds_since(start) * 1e3);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }};
+};
+
+/// A message to a peer that does not answer, and some seconds in which nothing may wait for it.
+void unreachable(Side& side, int rank, const std::string& interface, double seconds) {
+  const auto node = UcxNode::create({.environment = prepare_ucx({.interface = interface})});
+  const std::string peer = side.exchange(node->address());
+  if (rank == kReceiver) {
+    side.exchange("done");
+    return;
+  }
+  fmt::print("ready\n");
+  std::fflush(stdout);
+  std::getchar();
+  Caller caller(node->channel());
+  const auto start = Clock::now();
+  node->connect(kReceiver, 1, peer, false);
+  node->channel().open({.run = 1,
+                        .configuration = 1,
+                        .rank = kSender,
+                        .edges = {{.from = kReceiver, .to = kSender, .shape = {1024}}}});
+  const double connect_ms = seconds_since(start) * 1e3;
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+  fmt::print("{{\"connect_ms\": {:.3f}, \"blocked_ms\": {:.3f}}}\n", connect_ms, caller.stop());
+  std::fflush(stdout);
+  node->disconnect(kReceiver);
+}
+
 void measure(Side& side, int rank, const std::vector<std::string>& arguments) {
-  if (arguments.at(0) == "bandwidth") {
+  if (arguments.at(0) == "unreachable") {
+    unreachable(side, rank, arguments.at(1), std::stod(arguments.at(2)));
+  } else if (arguments.at(0) == "bandwidth") {
     bandwidth(side, rank, std::stoll(arguments.at(1)), std::stod(arguments.at(2)));
   } else {
     const bool sleeps = arguments.at(1) == "sleep";
@@ -212,10 +269,12 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool known =
       arguments.size() == 3 &&
-      (arguments[0] == "bandwidth" ||
+      (arguments[0] == "bandwidth" || arguments[0] == "unreachable" ||
        (arguments[0] == "latency" && (arguments[1] == "sleep" || arguments[1] == "spin")));
   if (!known) {
-    fmt::print(stderr, "usage: edge_bench bandwidth BYTES SECONDS | latency sleep|spin N\n");
+    fmt::print(stderr,
+               "usage: edge_bench bandwidth BYTES SECONDS | latency sleep|spin N | "
+               "unreachable INTERFACE SECONDS\n");
     return 64;
   }
   try {

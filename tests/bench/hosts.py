@@ -1,109 +1,150 @@
-"""Benchmarks of what runs on two hosts, which are namespaces of this machine (tests/hosts/lab.py)."""
-import contextlib, json, os, socket, subprocess, sys
+"""Benchmarks of what runs on two hosts, which are namespaces of this machine (host_lab.py)."""
+import json, os, re, socket, statistics, subprocess
 
-from changes import QUIET, SHORT_BATCH
-from cluster import RunBox
+from cluster import MEASURED_MODEL, MICRO, SEQ_LEN, RunBox, samples_of
 from edges import bandwidth_options, perftest, size_of
-from live_run import LiveRun
-from measure import ROOT, Row, end, output_of, running, start
+from host_lab import HostsRun, hostfile, hosts_of
+from measure import Row, end, json_of, output_of, start
 
-LAB = ROOT / "tests/hosts/lab.py"
 # As a node waits over tcp, asleep, and as it hears of a peer that fails.
 AS_OURS = ("-E", "sleep", "-e")
-CANNOT = 77  # the exit code by which the lab says that no hosts can be made
+# Each host would bind its rank to the first core of what is one machine.
+UNBOUND = ("cluster.pin=false", "cluster.spin=false", "checkpoint.interval=0")
+BATCH = dict(seq_len=128, micro=1, samples=2)
 
 
 class TwoHosts:
     """Where two ends run, each on a host of its own; for edges.perftest."""
 
     def __init__(self, lab):
-        answer = lab.stdout.readline().split()
-        if answer[:1] != ["ok"]:
-            raise RuntimeError(f"{LAB} answered {answer}")
-        self.first, self.second = ([
-            "nsenter", f"--target={pid}", "--net", "--ipc", "--uts", "--mount", "--pid", "--"] for pid in answer[1:])
+        self.first, self.second = lab.on(0), lab.on(1)
         self.address = "h0"
         self.environment = {"UCX_TLS": os.environ.get("UCX_TLS", "tcp,self"), "UCX_NET_DEVICES": "eth0"}
 
 
-@contextlib.contextmanager
-def two_hosts():
-    """Two hosts until the context is left; None where none can be made, which standard error tells."""
-    check = subprocess.run([LAB, "--check"], capture_output=True, text=True)
-    if check.returncode == CANNOT:
-        print(check.stdout.strip(), file=sys.stderr)
-        yield None
-        return
-    with running(LAB, 2, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as lab:
-        yield TwoHosts(lab)
+class Ends:
+    """The two processes of edge_bench, each on a host, ended on leaving the context."""
 
-
-def edge_between(bench, hosts, size, seconds):
-    """Payload bytes per second of an edge from the first host to the second."""
-    ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    started = []
-    try:
-        for rank, (there, own) in enumerate(zip((hosts.first, hosts.second), ends)):
+    def __init__(self, bench, hosts, *arguments):
+        self.sockets = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.processes = []
+        for rank, (there, own) in enumerate(zip((hosts.first, hosts.second), self.sockets)):
             environment = {**hosts.environment, "EDGE_BENCH_SOCKET": str(own.fileno()), "EDGE_BENCH_RANK": str(rank)}
-            started.append(start(*there, bench.program("edge_bench"), "bandwidth", size, seconds, env=environment,
-                                 pass_fds=[own.fileno()], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+            self.processes.append(start(*there, bench.program("edge_bench"), *arguments, env=environment,
+                                        pass_fds=[own.fileno()], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True))
             own.close()
-        out, error = started[1].communicate(timeout=120)
-    finally:
-        for process in started:
+
+    def __enter__(self):
+        return self.processes
+
+    def __exit__(self, *_):
+        for process in self.processes:
             end(process)
-        for own in ends:
-            own.close()
+
+
+def told_by(process):
+    """The JSON that a process of edge_bench prints at its end."""
+    out, error = process.communicate(timeout=120)
     if not out:
         raise RuntimeError(f"edge_bench printed nothing: {error[-2000:]}")
-    return json.loads(out)["bytes_per_s"]
+    return json.loads(out.splitlines()[-1])
 
 
 def edge(bench):
     """Payload bytes per second that a stage receives from one on another host, against ucp_am_bw there."""
     size, seconds = size_of(bench), "0.2" if bench.smoke else "1"
-    with two_hosts() as hosts:
-        if not hosts:
+    with hosts_of(2) as lab:
+        if not lab:
             return None
+        hosts = TwoHosts(lab)
         for _ in range(bench.repeats(11)):
-            ours = edge_between(bench, hosts, size, seconds)
+            with Ends(bench, hosts, "bandwidth", size, seconds) as (_, receiver):
+                ours = told_by(receiver)["bytes_per_s"]
             peer = perftest(*bandwidth_options(size), *AS_OURS, where=hosts)[4] * 2**20
             bench.record("ours, GB/s", ours / 1e9)
             bench.record("ucx_perftest, GB/s", peer / 1e9)
     ours, peer = bench.median("ours, GB/s"), bench.median("ucx_perftest, GB/s")
-    return Row(bench.name, ours, "GB/s", ours / peer, f"ucx_perftest -t ucp_am_bw {' '.join(AS_OURS)}: {peer:.2f} GB/s")
+    return Row(bench.name, ours, "GB/s", ours / peer, f"ucx_perftest -t ucp_am_bw {' '.join(AS_OURS)}: {peer:.2f} GB/s",
+               "ratio >= 0.9")
 
 
-def leave_second(bench, hosts, box):
-    """Leaves the second host of a run of two stages on two, and records what that costs."""
-    secret = box.dir / "secret"
-    secret.write_text("of a benchmark")
-    secret.chmod(0o400)
-    meeting = ("--rendezvous", "h0:29600", "--token-file", secret)
-    with LiveRun(bench, box, "leave", "checkpoint.interval=0", pp=2, batch=SHORT_BATCH, where=hosts.first,
-                 options=("--wait-for-hosts", 2, *meeting)) as run, \
-            running(*hosts.second, bench.troupe, "join", *meeting, stderr=subprocess.PIPE):
-        run.wait_for_step(1)
-        run.train(QUIET)
-        output_of(*hosts.first, bench.troupe, "scale", run.dir, "--without-host", "h1")
-        left, = (event for event in run.events("host") if event["state"] == "draining")
-        change = run.next_event("rescaled", 0)
-        usual = run.median_step_s(range(2, left["step"] + 1))
-        bench.record("step, s", usual)
-        bench.record("rescale, s", change["stall_s"])
-        # The steps before the change are trained meanwhile as ever; the first one after it is a part of it.
-        before = change["step"] - 1 - left["step"]
-        bench.record("cost, s", change["time"] - left["time"] - before * usual)
-        bench.record("a step and the rescale, s", usual + change["stall_s"])
+def step_s(bench, box, lab, name, *words):
+    """Median time of a step of the measured model in two stages, launched on h0 with more words."""
+    manifest = box.manifest(name, MEASURED_MODEL, steps=2 if bench.smoke else 6, seq_len=SEQ_LEN, micro=MICRO,
+                            samples=samples_of(bench), pp=2, threads=1)
+    sets = [word for setting in UNBOUND for word in ("--set", setting)]
+    output_of(*lab.on(0), bench.troupe, "launch", manifest, *sets, *words, env={"UCX_TLS": "tcp,self"}, timeout=300)
+    return statistics.median(row["step_s"] for row in box.metrics(name)[1:])
 
 
-def leave(bench):
-    """Seconds that training loses when a host is left, against those of a step and of the change."""
-    with two_hosts() as hosts:
-        if not hosts:
+def step(bench):
+    """A step of two stages on two hosts, against one on one host over tcp, in turn."""
+    with hosts_of(2) as lab, RunBox() as box:
+        if not lab:
             return None
-        for _ in range(bench.repeats(5)):
-            with RunBox() as box:
-                leave_second(bench, hosts, box)
-    cost, allowed = bench.median("cost, s"), bench.median("a step and the rescale, s")
-    return Row(bench.name, cost, "s", allowed / cost, f"a step and the rescale: {allowed:.2f} s")
+        lab.order("ssh")
+        over_hosts = hostfile(box, lab, 1)
+        for i in range(bench.repeats(5)):
+            one = step_s(bench, box, lab, f"one-{i}")
+            two = step_s(bench, box, lab, f"two-{i}", *over_hosts)
+            bench.record("one host, s", one)
+            bench.record("two hosts, s", two)
+            bench.record("ratio", one / two)
+    return Row(bench.name, bench.median("two hosts, s"), "s", bench.median("ratio"),
+               f"one host over tcp: {bench.median('one host, s'):.3f} s", "ratio >= 0.95")
+
+
+def unreachable(bench):
+    """Milliseconds for which the data plane of a process stands still at most when it connects to a peer whose cable is
+    pulled: the longest of all."""
+    with hosts_of(2) as lab:
+        if not lab:
+            return None
+        for _ in range(bench.repeats(9)):
+            with Ends(bench, TwoHosts(lab), "unreachable", "eth0", "1" if bench.smoke else "5") as (sender, _):
+                sender.stdout.readline()  # it has the address of the other
+                lab.order("cut", 1)
+                print(file=sender.stdin, flush=True)
+                told = told_by(sender)
+            lab.order("heal", 1)
+            bench.record("connect, ms", told["connect_ms"])
+            bench.record("longest wait of a call, ms", told["blocked_ms"])
+    worst = max(bench.samples["connect, ms"] + bench.samples["longest wait of a call, ms"])
+    return Row(bench.name, worst, "ms", None, None, "< 10")
+
+
+def bytes_of_agent(lab, run):
+    """What the agent of h1 has sent and received on its connection to the launcher."""
+    port = json.loads((run.dir / "join.json").read_text())["port"]
+    told = output_of(*lab.on(1), "ss", "--tcp", "--info", "--no-header", "--oneline", "dst", f":{port}")
+    return [int(re.search(rf"bytes_{what}:(\d+)", told)[1]) for what in ("acked", "received")]
+
+
+def control(bench):
+    """Bytes on the connection of an agent that has one rank, a step of about half a second: up, and down."""
+    steps = 3 if bench.smoke else 60
+    with hosts_of(2) as lab, RunBox() as box:
+        if not lab:
+            return None
+        with HostsRun(bench, box, lab, "control", *UNBOUND, slots=1, pp=2, batch=BATCH) as run:
+            run.train(3)
+            first, before = run.newest(), bytes_of_agent(lab, run)
+            run.train(steps)
+            made = run.newest() - first
+            up, down = ((now - then) / made for now, then in zip(bytes_of_agent(lab, run), before))
+            bench.record("step, s", run.median_step_s(range(first, first + made)))
+            bench.record("up, bytes", up)
+            bench.record("down, bytes", down)
+    return Row(bench.name, up, "bytes", None, f"down: {down:.0f} bytes", "<= 1024 up, <= 512 down")
+
+
+def join(bench):
+    """Seconds in which agents join a launcher with TLS, all at once and on its own machine."""
+    agents = 20 if bench.smoke else 1000
+    for _ in range(bench.repeats(3)):
+        told = json_of(bench.program("join_bench"), agents, timeout=300)
+        bench.record("all have joined, s", told["join_s"])
+        bench.record("processor time, s", told["cpu_s"])
+    return Row(bench.name, bench.median("all have joined, s"), "s", None,
+               f"{agents} agents; {bench.median('processor time, s'):.1f} s of the launcher's processor time", "< 10")

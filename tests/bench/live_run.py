@@ -8,12 +8,13 @@ from measure import PATIENCE_S, end, output_of, start
 class LiveRun:
     """`troupe launch` in the background, ended on leaving the context. Times are those that the run itself records."""
 
-    def __init__(self, bench, box, name, *settings, pp, batch, steps=100000, env=None, where=(), options=()):
-        """`where` are words before the command, which run it elsewhere; `options` are further ones of launch."""
-        manifest = box.manifest(name, MEASURED_MODEL, steps=steps, pp=pp, threads=1, **batch)
-        self.troupe, self.box, self.name, self.dir = bench.troupe, box, name, box.dir / name
+    def __init__(self, bench, box, name, *settings, pp, batch, model=MEASURED_MODEL, steps=100000, env=None, where=(),
+                 words=()):
+        """`where`: the words before a command that runs where the launcher does; `words`: more of its own."""
+        manifest = box.manifest(name, model, steps=steps, pp=pp, threads=1, **batch)
+        self.troupe, self.box, self.name, self.dir = (*where, bench.troupe), box, name, box.dir / name
         sets = [word for setting in settings for word in ("--set", setting)]
-        self.launch = start(*where, self.troupe, "launch", manifest, *options, *sets, stdout=subprocess.DEVNULL,
+        self.launch = start(*self.troupe, "launch", manifest, *words, *sets, stdout=subprocess.DEVNULL,
                             stderr=subprocess.PIPE, text=True, env=env)
 
     def __enter__(self):
@@ -32,7 +33,7 @@ class LiveRun:
         return [row for row in map(parsed, lines) if row is not None and row["kind"] == kind]
 
     def status(self):
-        return json.loads(output_of(self.troupe, "status", self.dir, "--json"))
+        return json.loads(output_of(*self.troupe, "status", self.dir, "--json"))
 
     def wait_for(self, what, test):
         """Waits for the first true value of test() and returns it."""

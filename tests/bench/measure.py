@@ -10,12 +10,14 @@ LIBC = ctypes.CDLL(None)
 
 @dataclass
 class Row:
-    """A benchmark's result. `ratio` is ours over the peer's, above 1 if ours is better; None without a peer."""
+    """A benchmark's result. `ratio` is ours over the peer's, above 1 if ours is better; None without a peer. `goal` is
+    what the value, or the ratio, should be."""
     name: str
     value: float
     unit: str
     ratio: float | None = None
     peer: str | None = None
+    goal: str | None = None
 
 
 @dataclass
