@@ -155,16 +155,15 @@ void Director::begin(const StartConfiguration& order) {
   }
   const bool own = !state.from_memory && protocol_.saved() == state.step;
   const bool anew = own || context_.spec.checkpoint.resume.empty();
-  PlanConfiguration request{
-      .whole = {.configuration = configuration,
-                .start = {.state = state,
-                          .checkpoint = own ? checkpoint_path(context_.spec, state.step)
-                                            : context_.spec.checkpoint.resume,
-                          .weights_only = !anew && context_.spec.checkpoint.weights_only,
-                          .sample_origin = context_.sample_origin,
-                          .saves_only = saves_only}},
-      .replicas = replicas_,
-      .leaving = {}};
+  PlanConfiguration request;
+  request.whole = {.configuration = configuration,
+                   .start = {.state = state,
+                             .checkpoint = own ? checkpoint_path(context_.spec, state.step)
+                                               : context_.spec.checkpoint.resume,
+                             .weights_only = !anew && context_.spec.checkpoint.weights_only,
+                             .sample_origin = context_.sample_origin,
+                             .saves_only = saves_only}};
+  request.replicas = replicas_;
   for (int i = configuration.num_ranks(); i < configuration.members.size(); ++i)
     request.leaving[i] = members[static_cast<std::size_t>(i)].actor;
   if (!scheduler_) scheduler_ = spawn<SchedulerActor>(context_.spec, context_.memory_bytes, self);

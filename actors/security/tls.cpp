@@ -87,7 +87,9 @@ TlsContext::TlsContext(const Credentials& own, Role peer) : peer_(peer), context
 TlsContext::~TlsContext() = default;
 
 TlsSession::TlsSession(std::shared_ptr<TlsContext> context, int fd, Side side)
-    : context_(std::move(context)), session_(SSL_new(context_->get())) {
+    : context_(std::move(context)),
+      session_(SSL_new(context_->get())),
+      accepts_(side == Side::server) {
   openssl_check(session_ && SSL_set_fd(session_.get(), fd) == 1, "begin a connection");
   if (side == Side::client)
     SSL_set_connect_state(session_.get());
@@ -96,7 +98,7 @@ TlsSession::TlsSession(std::shared_ptr<TlsContext> context, int fd, Side side)
 }
 
 TlsSession::~TlsSession() {
-  if (!trusted_) ++context_->refused_;
+  if (accepts_ && !trusted_) ++context_->refused_;
 }
 
 bool TlsSession::shake() {

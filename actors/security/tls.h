@@ -24,7 +24,7 @@ class TlsContext {
   ~TlsContext();
 
   SSL_CTX* get() const { return context_.get(); }
-  /// How many connections ended before the other side had shown that it may speak here.
+  /// How many accepted connections ended before the other side had shown that it may speak here.
   std::uint64_t refused() const { return refused_; }
 
  private:
@@ -68,6 +68,7 @@ class TlsSession {
 
   const std::shared_ptr<TlsContext> context_;
   OwnedSession session_;
+  const bool accepts_;  ///< whether the other side has made the connection
   bool trusted_ = false;
   std::string early_;  // written before the other side was known
   std::string fault_;
