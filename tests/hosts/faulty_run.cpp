@@ -30,6 +30,9 @@ constexpr std::array kKinds{
     Kind{"a worker is stopped", &FaultyRun::stop_worker},
     Kind{"a worker is killed", &FaultyRun::kill_worker},
     Kind{"the launcher is stopped for a while", &FaultyRun::stop_launcher},
+    Kind{"it does not reach another host", &FaultyRun::part},
+    Kind{"it takes over from a launcher that is killed", &FaultyRun::kill_launcher},
+    Kind{"it takes over from a launcher's host without power", &FaultyRun::power_launcher_off},
 };
 
 struct Shape {
@@ -83,7 +86,7 @@ FaultyRun::FaultyRun(const Workplace& place, const std::string& name, std::uint6
 
 FaultyRun::Fault FaultyRun::draw() {
   std::ranges::rotate(kinds_, kinds_.begin() + 1);
-  return {.kind = kinds_.back(), .host = 1 + pick(num_hosts_ - 1)};
+  return {.kind = kinds_.back(), .host = pick_host_but({launcher_host_})};
 }
 
 std::string FaultyRun::describe(const Fault& fault) {
@@ -101,7 +104,7 @@ void FaultyRun::suffer(const Fault& fault) {
 }
 
 std::map<int, StepNumbers> FaultyRun::stop() {
-  const Finished stop = lab_->run(0, {binary_on_hosts(), "stop", dir_});
+  const Finished stop = lab_->run(launcher_host_, {binary_on_hosts(), "stop", dir_});
   BOOST_TEST(stop.exit_code == 0, stop.err);
   const Finished end = launcher_->finish();
   BOOST_TEST(end.exit_code == 0, end.err);
@@ -163,13 +166,40 @@ void FaultyRun::kill_worker(int host) {
 /// No host is lost for what the launcher did not hear meanwhile.
 void FaultyRun::stop_launcher(int) {
   std::vector<std::size_t> before;
-  for (int host = 1; host < num_hosts_; ++host) before.push_back(times_lost(host));
+  for (int host = 0; host < num_hosts_; ++host) before.push_back(times_lost(host));
   launcher_->signal(SIGSTOP);
   hold(3500, 5000);
   launcher_->go_on();
   train(5);
-  for (int host = 1; host < num_hosts_; ++host)
-    BOOST_TEST(times_lost(host) == before.at(static_cast<std::size_t>(host - 1)), name_of(host));
+  for (int host = 0; host < num_hosts_; ++host)
+    BOOST_TEST(times_lost(host) == before.at(static_cast<std::size_t>(host)), name_of(host));
+}
+
+/// If their ranks need each other, one of the two goes. Otherwise nobody notices.
+void FaultyRun::part(int host) {
+  const int other = pick_host_but({launcher_host_, host});
+  const auto lost = [&] { return times_lost(host) + times_lost(other); };
+  const std::size_t lost_before = lost(), steps_before = step_numbers(dir_).size();
+  lab_->drop(host, other);
+  while (lost() == lost_before && step_numbers(dir_).size() < steps_before + 50) wait_a_little();
+  lab_->undrop();
+}
+
+void FaultyRun::kill_launcher(int host) {
+  const int old = launcher_host_;
+  const std::size_t come = times_come(old);
+  kill(launcher_->pid(), SIGKILL);
+  take_over(host);
+  while (times_come(old) == come) wait_a_little();
+}
+
+void FaultyRun::power_launcher_off(int host) {
+  const int old = launcher_host_;
+  const std::size_t come = times_come(old);
+  lab_->poweroff(old);
+  take_over(host);
+  lab_->boot(old);
+  while (times_come(old) == come) wait_a_little();
 }
 
 // --- what they are made of
@@ -190,6 +220,14 @@ void FaultyRun::fail_worker(int host, int signal) {
   while (is_alive(worker)) wait_a_little();
 }
 
+/// A launcher on this host goes on with the run.
+void FaultyRun::take_over(int host) {
+  launcher_.emplace(*lab_, host,
+                    std::vector<std::string>{binary_on_hosts(), "launch", "--resume", dir_});
+  launcher_host_ = host;
+  if (!launcher_->read_until("step ")) BOOST_FAIL(launcher_->finish().err);
+}
+
 void FaultyRun::train(int steps) {
   read_new_steps(*launcher_, dir_, steps);
 }
@@ -200,6 +238,17 @@ void FaultyRun::hold(int least_ms, int most_ms) {
 
 std::size_t FaultyRun::times_lost(int host) const {
   return num_events(dir_, "host", {{"host", name_of(host)}, {"state", "lost"}});
+}
+
+std::size_t FaultyRun::times_come(int host) const {
+  return num_events(dir_, "host", {{"host", name_of(host)}, {"state", "spare"}});
+}
+
+int FaultyRun::pick_host_but(const std::set<int>& others) {
+  int host = pick(num_hosts_ - static_cast<int>(others.size()));
+  for (const int other : others)  // in order
+    if (host >= other) ++host;
+  return host;
 }
 
 void FaultyRun::wait_for_all_hosts() const {
