@@ -6,14 +6,11 @@
 #include <caf/io/middleman.hpp>
 #include <utility>
 
+#include "actors/messages/secret.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::actors {
 namespace {
-
-/// How long the launcher may leave beats unanswered: longer than it waits for this host before it
-/// does without, so that no state is thrown away that it still counts on.
-constexpr double kCutOffS = 8;
 
 Outcome retry(std::string reason) {
   return {.exit_code = static_cast<int>(ErrorKind::retry), .reason = std::move(reason)};
@@ -44,7 +41,7 @@ auto AgentActor::of_launcher(Handler handler) {
 
 caf::behavior AgentActor::make_behavior() {
   monitor(hosts_);
-  join();
+  open_door_of_workers();
   return behavior_of<AgentRef>(
       {
           // The answer goes from the director to the worker, and makes them known to each other.
@@ -61,8 +58,13 @@ caf::behavior AgentActor::make_behavior() {
           of_launcher<Dismissed>([this](const auto& order) {
             end({.exit_code = order.exit_code, .reason = order.reason});
           }),
+          [this](const AskAgent& question) { return state(question); },
+          [this](const TakeOver& order) { return turn_to(order); },
+          of_launcher<RunBegins>([this](const auto& order) { begin(order); }),
+          [this](const Resident& resident) { note(resident); },
       },
       {
+          [this](const DoorOpened& door) { join(door); },
           [this](const WorkerExited& exit) { ended(exit); },
           [this](const FilesLookedFor& result) { send(hosts_, result.seen); },
           [this](const Brought& result) { send(hosts_, files_.brought(result)); },
@@ -70,7 +72,7 @@ caf::behavior AgentActor::make_behavior() {
           [this](const SurveyorTold& told) {
             std::visit([this](const auto& answer) { send(hosts_, answer); }, told.what);
           },
-          [this](const LeaveOrdered& order) { send(hosts_, HostLeaves{.cause = order.cause}); },
+          [this](const LeaveOrdered& order) { leave(order); },
           [this](Tick) { beat(); },
       });
 }
@@ -79,17 +81,28 @@ void AgentActor::on_exit() {
   surveyor_.stop();
   files_.end();
   hosts_ = nullptr;
+  residents_.clear();
 }
 
-void AgentActor::join() {
+void AgentActor::open_door_of_workers() {
   const auto port = system().middleman().publish(caf::actor_cast<caf::actor>(this), 0, "127.0.0.1");
   if (!port) return end(retry("cannot open a port for workers: " + system().render(port.error())));
   door_ = *port;
+}
+
+/// What it offers, now.
+HostHello AgentActor::hello() const {
   HostHello hello = spec_.hello;
+  hello.door = outer_door_;
   if (spec_.ends_s > 0)
     hello.seconds_left =
         std::max(std::int64_t{1}, static_cast<std::int64_t>(spec_.ends_s - now_s()));
-  request(hosts_, kRequestDeadline, hello)
+  return hello;
+}
+
+void AgentActor::join(const DoorOpened& door) {
+  outer_door_ = door.port;
+  request(hosts_, kRequestDeadline, hello())
       .then([this](const HostWelcome& welcome) { welcomed(welcome); },
             [this](const caf::error& error) {
               end({.exit_code = static_cast<int>(ErrorKind::unavailable),
@@ -99,7 +112,7 @@ void AgentActor::join() {
 
 void AgentActor::welcomed(const HostWelcome& welcome) {
   if (!welcome.refused.empty()) return end({.exit_code = welcome.code, .reason = welcome.refused});
-  answered_s_ = now_s();
+  allegiance_.heard(now_s());
   beat();
 }
 
@@ -121,6 +134,8 @@ void AgentActor::stop(const StopWorkers& order) {
 
 void AgentActor::ended(const WorkerExited& exit) {
   workers_.erase(exit.incarnation);
+  residents_.erase(exit.incarnation);
+  inherited_.erase(exit.incarnation);
   if (!files_.tells_of(exit)) tell_end(exit);
 }
 
@@ -130,8 +145,13 @@ void AgentActor::tell_end(const WorkerExited& exit) {
            .incarnation = exit.incarnation, .exit_code = exit.exit_code, .cause = exit.cause});
 }
 
+void AgentActor::leave(const LeaveOrdered& order) {
+  if (allegiance_.is_orphaned(now_s())) return end(retry(order.cause));  // nobody takes its ranks
+  send(hosts_, HostLeaves{.cause = order.cause});
+}
+
 void AgentActor::beat() {
-  if (now_s() - answered_s_ > kCutOffS) return end(retry("the launcher has not answered for 8 s"));
+  if (ends_if_over()) return;
   AgentBeat beat;
   for (const std::uint64_t worker : workers_)
     beat.cpu_seconds[worker] = processes_.cpu_seconds(worker);
@@ -142,8 +162,58 @@ void AgentActor::beat() {
 }
 
 void AgentActor::answered(const DirectorBeat& answer) {
-  answered_s_ = now_s();
-  clock_.add({.sent_s = answer.asked_s, .there_s = answer.sent_s, .back_s = answered_s_});
+  const double now = now_s();
+  allegiance_.heard(now);
+  clock_.add({.sent_s = answer.asked_s, .there_s = answer.sent_s, .back_s = now});
+}
+
+bool AgentActor::ends_if_over() {
+  const std::string why = allegiance_.over(now_s());
+  if (!why.empty()) end(retry(why));
+  return !why.empty();
+}
+
+// --- launchers that take over
+
+AgentState AgentActor::state(const AskAgent& question) const {
+  if (!equal_secrets(question.token, spec_.hello.token)) return {};
+  const double now = now_s();
+  AgentState state{.hello = hello(),
+                   .term = allegiance_.term(),
+                   .is_orphaned = allegiance_.is_orphaned(now),
+                   .silent_s = allegiance_.silent_s(now)};
+  state.hello.token.clear();
+  return state;
+}
+
+TakenOver AgentActor::turn_to(const TakeOver& order) {
+  if (!equal_secrets(order.token, spec_.hello.token) || !current_sender())
+    return {.refused = "the token is not this run's"};
+  const auto launcher = caf::actor_cast<HostsRef>(current_sender());
+  const bool obeys_already = launcher == hosts_ && order.term == allegiance_.term();
+  if (!obeys_already && !allegiance_.turns_to(order.term, now_s()))
+    return {.refused = "it obeys a launcher of term " + std::to_string(allegiance_.term())};
+  if (!obeys_already) {
+    demonitor(caf::actor_cast<caf::actor>(hosts_));
+    hosts_ = launcher;
+    monitor(hosts_);
+    clock_ = {};
+    for (const std::uint64_t worker : workers_)
+      residents_.contains(worker) ? (void)inherited_.insert(worker) : processes_.kill(worker);
+    spdlog::info("obeys another launcher, of term {}", order.term);
+  }
+  return {.refused = "", .hello = hello(), .workers = {inherited_.begin(), inherited_.end()}};
+}
+
+void AgentActor::begin(const RunBegins& order) {
+  allegiance_.begins(order.term, order.wait_s);
+  for (const std::uint64_t worker : std::exchange(inherited_, {}))
+    send(residents_.at(worker), NewDirector{.term = order.term, .token = order.token});
+}
+
+void AgentActor::note(const Resident& resident) {
+  if (current_sender() && workers_.contains(resident.incarnation))
+    residents_[resident.incarnation] = caf::actor_cast<StageRef>(current_sender());
 }
 
 void AgentActor::end(const Outcome& outcome) {
@@ -156,8 +226,10 @@ void AgentActor::on_failure(const std::string& what) {
   end({.exit_code = static_cast<int>(ErrorKind::internal), .reason = what});
 }
 
-void AgentActor::on_down(const caf::actor_addr&) {
-  end(retry("the launcher is gone"));
+void AgentActor::on_down(const caf::actor_addr& who) {
+  if (who != hosts_) return;  // it obeys another one by now
+  allegiance_.gone(now_s());
+  if (!ends_if_over()) spdlog::warn("the launcher is gone; the workers are kept for another one");
 }
 
 }  // namespace troupe::actors

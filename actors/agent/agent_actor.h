@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <string>
 
 #include "actors/agent/agent_files.h"
+#include "actors/agent/allegiance.h"
 #include "actors/agent/clock_meter.h"
 #include "actors/agent/host_agent.h"
 #include "actors/agent/processes.h"
@@ -20,13 +22,19 @@ struct LeaveOrdered {
   std::string cause;
 };
 
+/// The port at which other launchers find the agent is open; 0: there is none.
+struct DoorOpened {
+  int port = 0;
+};
+
 /// The actor of an agent: orders of the director's process become those of `processes`, and ends of
 /// workers messages. It is the door through which the host's workers join: it passes their Hello
-/// on, and is gone when they cannot go on.
+/// on, and is gone when they cannot go on. If the launcher is lost, it keeps them for another one,
+/// which takes it over (messages/takeover_messages.h). It joins once its own door is open.
 class AgentActor : public ControlActor {
  public:
-  /// `hosts` is the launcher's HostsActor; `on_end` is called once, when the host is dismissed or
-  /// the launcher is lost.
+  /// `hosts` is the launcher's HostsActor; `on_end` is called once, when the host is dismissed, or
+  /// the launcher is lost and no other has come in time.
   AgentActor(caf::actor_config& config, AgentSpec spec, const caf::actor& hosts,
              LocalProcesses& processes, OwnThreads& own_threads,
              std::function<void(const Outcome&)> on_end);
@@ -36,20 +44,28 @@ class AgentActor : public ControlActor {
  private:
   template <typename Order, typename Handler>
   auto of_launcher(Handler handler);
-  void join();
+  void open_door_of_workers();
+  void join(const DoorOpened& door);
   void welcomed(const HostWelcome& welcome);
   void start(const StartWorker& order);
   void stop(const StopWorkers& order);
   void ended(const WorkerExited& exit);
   void tell_end(const WorkerExited& exit);
+  void leave(const LeaveOrdered& order);
   void beat();
   void answered(const DirectorBeat& answer);
+  HostHello hello() const;
+  bool ends_if_over();
+  AgentState state(const AskAgent& question) const;
+  TakenOver turn_to(const TakeOver& order);
+  void begin(const RunBegins& order);
+  void note(const Resident& resident);
   void end(const Outcome& outcome);
   void on_failure(const std::string& what) override;
   void on_error_of_peer(const std::string&) override {}
   void on_down(const caf::actor_addr&) override;
 
-  const AgentSpec spec_;
+  AgentSpec spec_;
   HostsRef hosts_;
   AgentFiles files_;
   LocalProcesses& processes_;
@@ -57,11 +73,18 @@ class AgentActor : public ControlActor {
   int door_ = 0;  ///< port at which the host's workers find this actor
   std::set<std::uint64_t> workers_;
   Surveyor surveyor_;
-  double answered_s_ = 0;  ///< when the launcher answered last, on the monotonic clock
-  ClockMeter clock_;
+  Allegiance allegiance_;
+  ClockMeter clock_;    ///< of the launcher that is obeyed
+  int outer_door_ = 0;  ///< port at which other launchers find this actor; 0: there is none
+  /// The stages of the workers that are ready for orders.
+  std::map<std::uint64_t, StageRef> residents_;
+  /// Workers of an earlier launcher, until they are told of this one's director. Those that it
+  /// starts itself know it.
+  std::set<std::uint64_t> inherited_;
 };
 
 }  // namespace troupe::actors
 
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DoorOpened)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::LeaveOrdered)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::WorkerExited)

@@ -1,6 +1,7 @@
 #include "actors/agent/host_agent.h"
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <sys/prctl.h>
 
 #include <algorithm>
@@ -18,6 +19,7 @@
 #include "actors/security/secure_links.h"
 #include "actors/security/sockets.h"
 #include "tensor/errors/error.h"
+#include "transport/ucx/network_interface.h"
 
 namespace troupe::actors {
 namespace {
@@ -46,6 +48,8 @@ class Agent : public HostAgent {
         actor_ = system_.spawn<AgentActor>(spec_, hosts, processes_, own_threads_,
                                            [this](const Outcome& outcome) { end(outcome); });
     }
+    if (const caf::actor agent = actor())
+      caf::anon_send(agent, DoorOpened{.port = open_door(agent)});
     processes_.run();
     const std::lock_guard lock(mutex_);
     return *outcome_;
@@ -91,6 +95,18 @@ class Agent : public HostAgent {
       const std::lock_guard lock(mutex_);
       if (outcome_) return {};
     }
+  }
+  /// Lets other launchers reach the agent. Without a free port they cannot, and nothing else is
+  /// amiss.
+  int open_door(const caf::actor& agent) {
+    const auto range = transport::parse_ports(spec_.ports).value_or(transport::PortRange{});
+    for (int port = range.first; port <= range.last; ++port) try {
+        return links_.publish(agent, spec_.hello.address, port);
+      } catch (const Error& error) {
+        if (port == range.last)
+          spdlog::warn("no other launcher will find this host: {}", error.what());
+      }
+    return 0;
   }
   caf::actor actor() {
     const std::lock_guard lock(mutex_);

@@ -24,6 +24,7 @@ struct AgentSpec {
   /// Command line of a worker process, as ClusterOptions::worker_command.
   std::vector<std::string> worker_command;
   std::string device;  ///< WorkerBootstrap::device of its workers
+  std::string ports;   ///< of these it opens one to other launchers; empty: any that is free
   /// The folder of what this host keeps of runs, made if it is missing; called from a thread of the
   /// agent, and throws Error if there is no place for one.
   std::function<std::string()> cache;
@@ -31,7 +32,8 @@ struct AgentSpec {
 
 /// The process that stands for a host of a run whose launcher is on another one: it starts the
 /// workers there, tells of their ends, and ends all of them when the launcher is gone or has not
-/// answered for too long. Its workers reach the director through it, over its one connection.
+/// answered for too long, and no other has taken over the run in time. Its workers reach the
+/// director through it, over its one connection.
 class HostAgent {
  public:
   static std::unique_ptr<HostAgent> create(const AgentSpec& spec);

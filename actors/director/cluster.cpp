@@ -45,10 +45,11 @@ class LocalCluster : public Cluster {
                             .hub = hub_,
                             .processes = workers_ ? *workers_ : processes_,
                             .board = board_,
-                            .on_end = [this](const Outcome& outcome) {
-                              outcome_ = outcome;
-                              processes_.quit();
-                            },
+                            .on_end =
+                                [this](const Outcome& outcome) {
+                                  outcome_ = outcome;
+                                  processes_.quit();
+                                },
                             .hosts = hosts_.get()};
     stages::ModelSource source;
     if (!spec.checkpoint.resume.empty()) {
@@ -68,6 +69,8 @@ class LocalCluster : public Cluster {
     checkpoints_ = system_.spawn<CheckpointActor, caf::detached>(
         checkpoint_context(spec, options.claim, std::move(source), hosts_));
     context.checkpoints = checkpoints_;
+    if (options.predecessor) take_over(*options.predecessor, context);
+    service_ = {.term = options.term, .token = context.token};
     director_ = system_.spawn<Director>(std::move(context));
   }
 
@@ -87,7 +90,7 @@ class LocalCluster : public Cluster {
       ReportThread& reports;
     } last{reports_};
     // Only now, when all who watch the run have subscribed to its events.
-    if (hosts_) hosts_->serve(director_, first_hosts_);
+    if (hosts_) hosts_->serve(director_, first_hosts_, service_);
     caf::anon_send(director_, Event{Started{}});
     processes_.run();
     hub_.close();
@@ -118,6 +121,13 @@ class LocalCluster : public Cluster {
   Hub& hub() override { return hub_; }
 
  private:
+  /// What the director needs to know of the launcher before it, and of those who wait.
+  void take_over(const ClusterOptions::Predecessor& predecessor, DirectorContext& context) {
+    for (const HostRegistry::Entry& entry : hosts_->registry().entries())
+      for (const std::uint64_t worker : entry.inherited)
+        context.left.push_back({.incarnation = worker, .host = entry.host.name});
+    context.predecessor = predecessor;
+  }
   /// The answer follows all reports before it, so that a caller that has it finds the run's files
   /// as it says.
   template <typename Answer>
@@ -136,6 +146,7 @@ class LocalCluster : public Cluster {
   ReportThread reports_;
   const std::shared_ptr<Hosts> hosts_;
   const std::vector<Host> first_hosts_;  // that have joined before the run begins
+  Service service_;
   LocalProcesses processes_;
   ControlPlaneConfig config_{2};
   std::unique_ptr<caf::actor_system> own_system_;  // if no other host's connection brings one

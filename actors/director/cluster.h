@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,14 @@ struct ClusterOptions {
   /// When this machine is taken away, on the monotonic clock; 0: not known. With other hosts it is
   /// HostsSpec::ends_s that counts.
   double ends_s = 0;
+  std::uint64_t term = 1;  ///< of this launcher, with other hosts
+  /// The lost launcher from which the run is taken over, whose workers wait on those hosts.
+  struct Predecessor {
+    std::string fate;            ///< RunStart::left_by
+    std::int64_t reported = 0;   ///< RunStart::reported
+    std::int64_t evaluated = 0;  ///< RunStart::evaluated
+  };
+  std::optional<Predecessor> predecessor = {};
 };
 
 /// A run: the director and its actors, in the launching process. Spawns one worker process per

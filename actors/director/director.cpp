@@ -39,11 +39,15 @@ Director::Director(caf::actor_config& config, DirectorContext context)
       context_(std::move(context)),
       protocol_(context_.spec, {.first_step = context_.first_step,
                                 .saved_step = context_.saved_step,
-                                .seed = random_u64()}),
+                                .seed = random_u64(),
+                                .left = context_.left,
+                                .left_by = context_.predecessor.fate,
+                                .reported = context_.predecessor.reported,
+                                .evaluated = context_.predecessor.evaluated}),
       parameters_(std::make_shared<std::vector<stages::ParameterInfo>>(
           stages::parameters_of(context_.spec.model))),
       liveness_(context_.spec.recovery, hears_host()),
-      reported_(context_.first_step) {
+      reported_(context_.left.empty() ? context_.first_step : context_.predecessor.reported) {
   limits_.set("", context_.ends_s, now_s());
 }
 
@@ -53,6 +57,7 @@ caf::behavior Director::make_behavior() {
       {
           [this](const Hello& hello) { return welcome(hello); },
           [this](const Join& message) { join(message); },
+          [this](const Rejoin& message) { rejoin(message); },
           [this](const Heartbeat& beat) { on_heartbeat(beat); },
           [this](const Halted& answer) { handle(answer); },
           [this](const Warm& answer) { handle(answer); },

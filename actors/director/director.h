@@ -18,8 +18,8 @@
 #include "actors/messages/control_plane.h"
 #include "actors/monitors/hub.h"
 #include "actors/protocol/hosts/time_limits.h"
-#include "actors/protocol/liveness.h"
 #include "actors/protocol/hosts/way_watch.h"
+#include "actors/protocol/liveness.h"
 #include "actors/protocol/protocol.h"
 #include "actors/protocol/recovery_clock.h"
 #include "actors/tuning/tuner.h"
@@ -32,12 +32,14 @@ struct DirectorContext {
   std::string manifest;
   std::string token;
   std::int64_t first_step = 0;
-  std::int64_t sample_origin = 0;  ///< stages::FeedSpec::origin
-  std::int64_t memory_bytes = 0;   ///< memory that all ranks together may take
-  std::int64_t saved_step = -1;    ///< step of a checkpoint in the run directory; -1: none
-  stages::Claim claim;             ///< to the run directory
-  double ends_s = 0;               ///< ClusterOptions::ends_s
-  caf::actor checkpoints;          ///< a CheckpointActor
+  std::int64_t sample_origin = 0;           ///< stages::FeedSpec::origin
+  std::int64_t memory_bytes = 0;            ///< memory that all ranks together may take
+  std::int64_t saved_step = -1;             ///< step of a checkpoint in the run directory; -1: none
+  std::vector<LeftWorker> left;             ///< RunStart::left
+  ClusterOptions::Predecessor predecessor;  ///< if workers are left
+  stages::Claim claim;                      ///< to the run directory
+  double ends_s = 0;                        ///< ClusterOptions::ends_s
+  caf::actor checkpoints;                   ///< a CheckpointActor
   RunObserver& observer;
   Hub& hub;
   Processes& processes;
@@ -82,6 +84,7 @@ class Director : public ControlActor {
   // Handlers of messages.
   caf::result<Welcome> welcome(const Hello& hello);
   void join(const Join& join);
+  void rejoin(const Rejoin& message);
   void on_heartbeat(const Heartbeat& beat);
   void on_ranks_watched(const RanksWatched& by);
   void failed(const Failed& failure);
@@ -114,6 +117,7 @@ class Director : public ControlActor {
   void perform(const OrderWarmUp& effect);
   void perform(const WarmUpSpare& effect);
   void perform(const ReportWentBack& effect);
+  void perform(const ReportTakeOver& effect);
   void perform(const StartConfiguration& effect);
   void perform(const ReportConfiguration& effect);
   void perform(const OrderLeave& effect);
@@ -150,6 +154,7 @@ class Director : public ControlActor {
     for (const auto& replica : replicas_) send(replica, order);
   }
   StepReport report(const OrderCommit& commit);
+  StepReport basic_report(const CommittedStep& commit) const;
   void publish_status();
   void announce(const std::string& text);
   /// Publishes an event of the current configuration to the monitors. `step` -1: the last committed
@@ -180,6 +185,9 @@ class Director : public ControlActor {
   RecoveryClock ordered_;      ///< times the order that is carried out
   RecoveryClock recovery_;     ///< times any other change, whatever is ordered on the way
   std::int64_t reported_ = 0;  ///< the newest reported step; steps up to it are not reported again
+  /// Steps that an earlier director has committed, as its workers tell, until it is known which of
+  /// them it has written down.
+  std::map<std::int64_t, CommittedStep> told_commits_;
   RecoveryClock::Time last_sign_;  ///< when the worker of the current event last gave a sign
   ChangeReport change_;  ///< the newest change that was carried out since the newest order
   std::string shape_;    ///< shape of the newest step, for people

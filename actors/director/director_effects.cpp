@@ -85,7 +85,7 @@ void Director::perform(const OrderHalt& effect) {
   for (const auto& [rank, member] : configuration.members) liveness_.watch(member.incarnation);
   for (const auto& [incarnation, worker] : workers_)
     if (const int rank = configuration.rank_of(incarnation);
-        rank < 0 || rank >= configuration.num_ranks())
+        replicas_.empty() || rank < 0 || rank >= configuration.num_ranks())
       send(worker, halt);
   // An order that is given up for now has become a part of what stands in its way.
   if (effect.change.empty() && ordered_.running()) {
@@ -215,7 +215,10 @@ void Director::perform(const OrderStep& effect) {
 void Director::perform(const OrderCommit& effect) {
   order_all(Commit{.configuration = protocol_.configuration().number,
                    .step = effect.step,
-                   .clip_factor = effect.clip_factor});
+                   .clip_factor = effect.clip_factor,
+                   .loss = effect.loss,
+                   .grad_norm = effect.grad_norm,
+                   .targets = effect.targets});
   const StepReport step = report(effect);
   send(scheduler_, StepDone{.configuration = protocol_.configuration().number,
                             .step = effect.step,
@@ -269,17 +272,25 @@ void Director::report_recovered(std::int64_t step) {
          change.rank, step);
 }
 
-StepReport Director::report(const OrderCommit& commit) {
+/// What follows from a step's commit alone.
+StepReport Director::basic_report(const CommittedStep& commit) const {
   const RunSpec& spec = context_.spec;
+  return {.step = commit.step,
+          .loss = commit.loss,
+          .grad_norm = commit.grad_norm,
+          .lr = stages::learning_rate(spec.optimizer, commit.step),
+          .tokens = commit.targets,
+          .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global};
+}
+
+StepReport Director::report(const OrderCommit& commit) {
   const double now = now_s();
-  StepReport step{.step = commit.step,
-                  .loss = commit.loss,
-                  .grad_norm = commit.grad_norm,
-                  .lr = stages::learning_rate(spec.optimizer, commit.step),
-                  .tokens = commit.targets,
-                  .sources = losses_of(spec.data.sources, measured_),
-                  .first_sample = context_.sample_origin + (commit.step - 1) * spec.batch.global,
-                  .step_s = now - std::exchange(step_begin_s_, now)};
+  StepReport step = basic_report({.step = commit.step,
+                                  .loss = commit.loss,
+                                  .grad_norm = commit.grad_norm,
+                                  .targets = commit.targets});
+  step.sources = losses_of(context_.spec.data.sources, measured_);
+  step.step_s = now - std::exchange(step_begin_s_, now);
   limits_.took_step(step.step_s);
   step.replicas = measured_;
   context_.board.set_measured(measured_);

@@ -127,6 +127,11 @@ std::map<std::string, std::string> HostRegistry::refusals() const {
   return refusals_;
 }
 
+void HostRegistry::forget_refusals() {
+  const std::lock_guard lock(mutex_);
+  refusals_.clear();
+}
+
 void HostRegistry::wait(const std::function<bool()>& done) const {
   while (!done()) {
     std::unique_lock lock(mutex_);

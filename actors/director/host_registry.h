@@ -27,6 +27,9 @@ class HostRegistry {
     bool lost = false;
     double heard_s = 0;                    ///< its last sign of life, on the monotonic clock
     std::optional<ClockAhead> clock = {};  ///< of the launcher's host; none: not known yet
+    int door = 0;                          ///< HostHello::door
+    /// Workers of an earlier launcher that wait there for a director.
+    std::vector<std::uint64_t> inherited = {};
   };
 
   void join(const Entry& entry);
@@ -60,6 +63,8 @@ class HostRegistry {
   /// Notes why a host that is waited for will not come.
   void refuse(const std::string& name, const std::string& cause);
   std::map<std::string, std::string> refusals() const;
+  /// Forgets them: whoever is refused may be waited for anew.
+  void forget_refusals();
   /// Blocks until `done` holds, which is asked when a host joins or is refused and at least every
   /// 0.1 s.
   void wait(const std::function<bool()>& done) const;

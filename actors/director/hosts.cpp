@@ -1,9 +1,13 @@
 #include "actors/director/hosts.h"
 
+#include <algorithm>
 #include <atomic>
 #include <caf/scoped_actor.hpp>
+#include <chrono>
+#include <set>
 #include <utility>
 
+#include "actors/director/agent_calls.h"
 #include "actors/director/hosts_actor.h"
 #include "actors/messages/start_deadline.h"
 #include "actors/security/secure_links.h"
@@ -11,6 +15,9 @@
 
 namespace troupe::actors {
 namespace {
+
+/// How long an agent that was reached may take to turn to this launcher.
+constexpr std::chrono::seconds kAnswerPatience{5};
 
 /// Workers whose bootstrap names another host are its agent's, the others those of this host.
 class WorkersOfHosts : public Processes {
@@ -70,6 +77,7 @@ class OpenHosts : public Hosts {
                                                     .other_slots = spec.other_slots,
                                                     .silent_s = spec.silent_s,
                                                     .trusted_network = spec.trusted_network,
+                                                    .wait_s = spec.wait_s,
                                                     .on_lost = spec.on_lost,
                                                     .registry = registry_,
                                                     .own_threads = own_threads_,
@@ -87,8 +95,10 @@ class OpenHosts : public Hosts {
   int port() const override { return port_; }
   HostRegistry& registry() override { return registry_; }
   caf::actor_system& system() override { return system_; }
-  void serve(const caf::actor& director, const std::vector<Host>& hosts) override {
-    DirectorStarts start{.director = director, .known = {}};
+  void serve(const caf::actor& director, const std::vector<Host>& hosts,
+             const Service& service) override {
+    DirectorStarts start{
+        .director = director, .known = {}, .term = service.term, .token = service.token};
     for (const Host& host : hosts) {
       if (host.name == spec_.own) own_slots_ = host.slots;
       caf::anon_send(
@@ -96,6 +106,30 @@ class OpenHosts : public Hosts {
       start.known.push_back(host.name);
     }
     caf::anon_send(actor_, start);
+  }
+  void take_over(const std::vector<AgentRecord>& agents, std::uint64_t term,
+                 bool keeps_workers) override {
+    call_agents(links_, agents,
+                [&](const AgentRecord& record, const caf::actor& agent, const std::string& fault) {
+                  if (agent)
+                    caf::anon_send(actor_, CallAgent{.agent = agent,
+                                                     .host = record.host,
+                                                     .term = term,
+                                                     .keeps_workers = keeps_workers});
+                  else
+                    registry_.refuse(record.host, fault);
+                });
+    const auto deadline = std::chrono::steady_clock::now() + kAnswerPatience;
+    registry_.wait([&] {
+      std::set<std::string> answered;
+      for (const auto& entry : registry_.entries()) answered.insert(entry.host.name);
+      for (const auto& [host, cause] : registry_.refusals()) answered.insert(host);
+      const auto has_answered = [&](const AgentRecord& agent) {
+        return answered.contains(agent.host);
+      };
+      return std::ranges::all_of(agents, has_answered) ||
+             std::chrono::steady_clock::now() > deadline;
+    });
   }
   void ask_for(const FilesWanted& files) override {
     registry_.forget_seen();

@@ -11,8 +11,9 @@
 
 #include "actors/agent/processes.h"
 #include "actors/director/host_registry.h"
-#include "actors/files/files_offer.h"
 #include "actors/director/survey_desk.h"
+#include "actors/files/files_offer.h"
+#include "actors/messages/join_messages.h"
 #include "actors/security/credentials.h"
 #include "actors/topology/reports.h"
 
@@ -28,6 +29,7 @@ struct HostsSpec {
   int other_slots = 1;                        ///< HostsContext::other_slots
   double silent_s = 3;
   bool trusted_network = false;  ///< HostsContext::trusted_network
+  double wait_s = 0;             ///< HostsContext::wait_s
   /// Called by a thread of the system when a host is lost.
   std::function<void(const std::string& name)> on_lost;
   std::string own;     ///< name of this host in the run; empty: it takes no worker
@@ -35,6 +37,24 @@ struct HostsSpec {
   double ends_s = 0;   ///< when this host is taken away, on the monotonic clock; 0: not known
   std::string ports;   ///< cluster.ports
 };
+
+/// Where the agent of a host is found by launchers that take over the run.
+struct AgentRecord {
+  std::string host;
+  std::string address;
+  int port = 0;
+};
+
+/// Who serves a run: what its director is known by.
+struct Service {
+  std::uint64_t term = 0;
+  std::string token;
+};
+
+/// In what a host differs from a launcher whose own host has these traits, so that they cannot work
+/// together; empty if they can.
+std::string differs_in(const HostHello& hello,
+                       const std::map<std::string, std::string>& own_traits);
 
 /// The launcher's door for other hosts, open from before the run until after it, with the actor
 /// system that the run's director shares. Functions may be called from any thread.
@@ -49,7 +69,13 @@ class Hosts {
   virtual caf::actor_system& system() = 0;
   /// Events of workers and hosts go to the director's actor from now on, first that these hosts and
   /// those which have come since are there.
-  virtual void serve(const caf::actor& director, const std::vector<Host>& hosts) = 0;
+  virtual void serve(const caf::actor& director, const std::vector<Host>& hosts,
+                     const Service& service) = 0;
+  /// Has agents that obey another launcher of the run join this one, whose term is higher, with
+  /// their workers or without. Returns once each has joined or cannot, which the registry tells, or
+  /// after some seconds.
+  virtual void take_over(const std::vector<AgentRecord>& agents, std::uint64_t term,
+                         bool keeps_workers) = 0;
   /// Asks all other hosts for files; HostRegistry::seen() has their answers later.
   virtual void ask_for(const FilesWanted& files) = 0;
   /// Hosts may have these files. Those that join from now on are asked what they see of them.

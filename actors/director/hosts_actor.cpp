@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/director/hosts.h"
 #include "actors/director/run_files_actor.h"
 #include "actors/messages/secret.h"
 #include "tensor/errors/error.h"
@@ -46,6 +47,7 @@ caf::behavior HostsActor::make_behavior() {
             for (const auto& [host, parts] : parts_)
               if (parts) send(parts, PartsDropped{});
           },
+          [this](const CallAgent& order) { call(order); },
           [this](const HostsDismissed& order) { dismiss(order.reason); },
           [this](const HostAdmitted& newcomer) { admit(newcomer); },
           [this](const HostGivenUp& order) { lose(order.host, order.cause); },
@@ -75,9 +77,15 @@ HostWelcome HostsActor::welcome(const HostHello& hello) {
   if (!equal_secrets(hello.token, context_.token) || !current_sender())
     return {.refused = "the token is not this run's",
             .code = static_cast<int>(ErrorKind::unavailable)};
+  const std::string why = take_in(hello, current_sender(), {});
+  return {.refused = why, .code = why.empty() ? 0 : static_cast<int>(ErrorKind::unavailable)};
+}
+
+std::string HostsActor::take_in(const HostHello& hello, const caf::strong_actor_ptr& agent,
+                                const std::vector<std::uint64_t>& inherited) {
   if (const std::string why = refusal_of(hello); !why.empty()) {
     context_.registry.refuse(hello.host.name, why);
-    return {.refused = why, .code = static_cast<int>(ErrorKind::unavailable)};
+    return why;
   }
   Host host = hello.host;
   if (const auto named = context_.slots.find(host.name); named != context_.slots.end())
@@ -85,30 +93,61 @@ HostWelcome HostsActor::welcome(const HostHello& hello) {
   if (host.slots == 0) host.slots = context_.other_slots;
   // An agent of the same host that was not known to be gone is another one's predecessor.
   if (agent_of(host.name)) lose(host.name, "another agent has come from it");
-  monitor(current_sender());
-  agents_[caf::actor_cast<caf::actor_addr>(current_sender())] = {
-      .actor = caf::actor_cast<AgentRef>(current_sender()),
-      .host = host.name,
-      .incarnation = hello.incarnation};
+  monitor(agent);
+  const auto actor = caf::actor_cast<AgentRef>(agent);
+  agents_[caf::actor_cast<caf::actor_addr>(agent)] = {
+      .actor = actor, .host = host.name, .incarnation = hello.incarnation};
   liveness_.watch(hello.incarnation);
   const double ends_s =
       hello.seconds_left > 0 ? now_s() + static_cast<double>(hello.seconds_left) : 0;
+  for (const std::uint64_t worker : inherited) context_.registry.started(worker, host.name);
   context_.registry.join({.host = host,
                           .incarnation = hello.incarnation,
                           .address = hello.address,
                           .ends_s = ends_s,
-                          .heard_s = now_s()});
-  if (director_) equip({.host = host, .incarnation = hello.incarnation, .ends_s = ends_s});
-  return {};
+                          .heard_s = now_s(),
+                          .door = hello.door,
+                          .inherited = inherited});
+  if (!director_) return "";
+  tell_begin(actor);
+  equip({.host = host, .incarnation = hello.incarnation, .ends_s = ends_s});
+  return "";
 }
 
-std::string HostsActor::refusal_of(const HostHello& hello) const {
+/// Has the agent of another launcher join.
+void HostsActor::call(const CallAgent& order) {
+  request(caf::actor_cast<AgentRef>(order.agent), kRequestDeadline,
+          TakeOver{.token = context_.token, .term = order.term})
+      .then([this, order](const TakenOver& answer) { called(order, answer); },
+            [this, host = order.host](const caf::error& error) {
+              context_.registry.refuse(host,
+                                       "its agent does not answer: " + system().render(error));
+            });
+}
+
+void HostsActor::called(const CallAgent& order, const TakenOver& answer) {
+  if (!answer.refused.empty()) return context_.registry.refuse(order.host, answer.refused);
+  const auto agent = caf::actor_cast<AgentRef>(order.agent);
+  if (!order.keeps_workers) send(agent, StopWorkers{.all = true});
+  const std::string why =
+      take_in(answer.hello, caf::actor_cast<caf::strong_actor_ptr>(agent),
+              order.keeps_workers ? answer.workers : std::vector<std::uint64_t>{});
+  if (!why.empty())
+    send(agent, Dismissed{.exit_code = static_cast<int>(ErrorKind::unavailable), .reason = why});
+}
+
+void HostsActor::tell_begin(const AgentRef& agent) {
+  send(agent, begin_);
+}
+
+std::string differs_in(const HostHello& hello,
+                       const std::map<std::string, std::string>& own_traits) {
   if (hello.version != kProtocolVersion)
     return fmt::format(
         "it speaks version {} of the protocol, the launcher {}; install the same "
         "program on both",
         hello.version, kProtocolVersion);
-  for (const auto& [name, own] : context_.traits) {
+  for (const auto& [name, own] : own_traits) {
     const auto found = hello.traits.find(name);
     const std::string theirs = found == hello.traits.end() ? "unknown" : found->second;
     if (theirs != own)
@@ -116,6 +155,11 @@ std::string HostsActor::refusal_of(const HostHello& hello) const {
                          name == "processor" ? "cluster.mixed_cpus = true accepts it"
                                              : "install the same on both");
   }
+  return "";
+}
+
+std::string HostsActor::refusal_of(const HostHello& hello) const {
+  if (const std::string why = differs_in(hello, context_.traits); !why.empty()) return why;
   if (!context_.trusted_network && !transport::is_private_address(hello.address))
     return fmt::format(
         "its address {} is not private, and messages between ranks are plain text; "
@@ -179,6 +223,8 @@ void HostsActor::forget(std::string host) {
 
 void HostsActor::serve(const DirectorStarts& start) {
   director_ = start.director;
+  begin_ = {.term = start.term, .wait_s = context_.wait_s, .token = start.token};
+  for (const auto& [address, agent] : agents_) tell_begin(agent.actor);
   for (const auto& entry : context_.registry.entries()) {
     const bool is_known = std::ranges::find(start.known, entry.host.name) != start.known.end();
     if (is_known && entry.lost)

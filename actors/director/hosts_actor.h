@@ -31,6 +31,7 @@ struct HostsContext {
   int other_slots = 1;               ///< of others that do not say how many they have
   double silent_s = 3;               ///< a host that says nothing for so long is lost; 0: never
   bool trusted_network = false;      ///< whether hosts may have addresses that are not private
+  double wait_s = 0;                 ///< RunBegins::wait_s
   /// Called when a host is lost.
   std::function<void(const std::string& name)> on_lost;
   HostRegistry& registry;
@@ -52,6 +53,15 @@ struct OrderToHosts {
 struct DirectorStarts {
   caf::actor director;
   std::vector<std::string> known;
+  std::uint64_t term = 0;
+  std::string token;  ///< of the director
+};
+/// The agent of another launcher of the run, at its door: it is to obey this one.
+struct CallAgent {
+  caf::actor agent;
+  std::string host;
+  std::uint64_t term = 0;
+  bool keeps_workers = true;
 };
 /// A host has joined a live run, which it is to be part of.
 struct HostAdmitted {
@@ -114,6 +124,12 @@ class HostsActor : public ControlActor {
   void on_brought(const FilesBrought& brought);
   void refuse(const Agent& agent, std::string why);
   PartHolders holders_among(const std::vector<std::string>& hosts);
+  /// Lets the host of an agent join, unless there is a reason against it. Returns the reason.
+  std::string take_in(const HostHello& hello, const caf::strong_actor_ptr& agent,
+                      const std::vector<std::uint64_t>& inherited);
+  void call(const CallAgent& order);
+  void called(const CallAgent& order, const TakenOver& answer);
+  void tell_begin(const AgentRef& agent);
   std::string refusal_of(const HostHello& hello) const;
   void on_beat(const AgentBeat& beat);
   void on_ended(const WorkerEnded& end);
@@ -147,6 +163,7 @@ class HostsActor : public ControlActor {
   HostsContext context_;
   Liveness liveness_;  ///< of agents, by their incarnations
   caf::actor director_;
+  RunBegins begin_;  ///< once the director is there
   std::map<caf::actor_addr, Agent> agents_;
   Surveyor surveyor_{*this, context_.address,
                      context_.own_threads};  ///< of the launcher's own host
@@ -158,6 +175,7 @@ class HostsActor : public ControlActor {
 
 }  // namespace troupe::actors
 
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::CallAgent)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::OrderToHosts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DirectorStarts)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::HostAdmitted)

@@ -36,6 +36,7 @@ class ReportThread : public RunObserver {
   void on_scaled(const ClusterShape& shape, bool ordered) override {
     pass<&RunObserver::on_scaled>(shape, ordered);
   }
+  void on_hosts() override { pass<&RunObserver::on_hosts>(); }
   void on_event(const std::string& text) override { pass<&RunObserver::on_event>(text); }
   /// Runs `call` once the observer has received everything reported before.
   void then(std::function<void()> call) { waiting_.push(std::move(call)); }

@@ -62,6 +62,10 @@ ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   add_message_type<Evaluated>("Evaluated");
   add_message_type<Failed>("Failed");
   add_message_type<Heartbeat>("Heartbeat");
+  add_messages_of_agents();
+}
+
+void ControlPlaneConfig::add_messages_of_agents() {
   add_message_type<HostHello>("HostHello");
   add_message_type<HostWelcome>("HostWelcome");
   add_message_type<StartWorker>("StartWorker");
@@ -88,6 +92,14 @@ ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   add_message_type<FilesBrought>("FilesBrought");
   add_message_type<PartsDropped>("PartsDropped");
   add_message_type<LogTail>("LogTail");
+  add_message_type<AskAgent>("AskAgent");
+  add_message_type<AgentState>("AgentState");
+  add_message_type<TakeOver>("TakeOver");
+  add_message_type<TakenOver>("TakenOver");
+  add_message_type<RunBegins>("RunBegins");
+  add_message_type<Resident>("Resident");
+  add_message_type<NewDirector>("NewDirector");
+  add_message_type<Rejoin>("Rejoin");
 }
 
 ControlActor::ControlActor(caf::actor_config& config) : caf::event_based_actor(config) {

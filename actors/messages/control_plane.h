@@ -17,6 +17,9 @@ namespace troupe::actors {
 class ControlPlaneConfig : public caf::actor_system_config {
  public:
   explicit ControlPlaneConfig(std::size_t num_threads);
+
+ private:
+  void add_messages_of_agents();
 };
 
 /// The version of CAF that the program was built with, as "0.17.6".

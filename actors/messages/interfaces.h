@@ -17,7 +17,7 @@ using StageRef =
     caf::typed_actor<caf::reacts_to<Halt>, caf::reacts_to<Peers>, caf::reacts_to<Moves>,
                      caf::reacts_to<BeginConfiguration>, caf::reacts_to<WarmUp>,
                      caf::reacts_to<RunStep>, caf::reacts_to<Commit>, caf::reacts_to<Save>,
-                     caf::reacts_to<Evaluate>, caf::reacts_to<Finish>>;
+                     caf::reacts_to<Evaluate>, caf::reacts_to<Finish>, caf::reacts_to<NewDirector>>;
 
 /// A replica's actor, in the launcher: accepts what its stages answer within a configuration.
 using ReplicaRef = caf::typed_actor<caf::reacts_to<Ready>, caf::reacts_to<Prepared>,
@@ -27,17 +27,20 @@ using ReplicaRef = caf::typed_actor<caf::reacts_to<Ready>, caf::reacts_to<Prepar
 
 /// The director, in the launcher: accepts what a worker sends outside a configuration, or about
 /// itself.
-using DirectorRef = caf::typed_actor<caf::replies_to<Hello>::with<Welcome>, caf::reacts_to<Join>,
-                                     caf::reacts_to<Heartbeat>, caf::reacts_to<Halted>,
-                                     caf::reacts_to<Warm>, caf::reacts_to<Failed>>;
+using DirectorRef =
+    caf::typed_actor<caf::replies_to<Hello>::with<Welcome>, caf::reacts_to<Join>,
+                     caf::reacts_to<Rejoin>, caf::reacts_to<Heartbeat>, caf::reacts_to<Halted>,
+                     caf::reacts_to<Warm>, caf::reacts_to<Failed>>;
 
-/// A host's agent: accepts orders of the director's process, and passes the Hello of its workers
-/// on.
+/// A host's agent: accepts orders of the director's process, passes the Hello of its workers on,
+/// and answers a launcher that takes over.
 using AgentRef = caf::typed_actor<
     caf::replies_to<Hello>::with<Welcome>, caf::reacts_to<StartWorker>, caf::reacts_to<StopWorkers>,
     caf::reacts_to<DirectorBeat>, caf::reacts_to<FilesWanted>, caf::reacts_to<Dismissed>,
     caf::reacts_to<FilesAway>, caf::replies_to<FilesNeeded>::with<FilesHere>,
-    caf::reacts_to<SurveyBegun>, caf::reacts_to<ProbeLinks>, caf::reacts_to<SurveyEnded>>;
+    caf::reacts_to<SurveyBegun>, caf::reacts_to<ProbeLinks>, caf::reacts_to<SurveyEnded>,
+    caf::replies_to<AskAgent>::with<AgentState>, caf::replies_to<TakeOver>::with<TakenOver>,
+    caf::reacts_to<RunBegins>, caf::reacts_to<Resident>>;
 
 /// The director's side of all agents, in the launcher.
 using HostsRef = caf::typed_actor<caf::replies_to<HostHello>::with<HostWelcome>,

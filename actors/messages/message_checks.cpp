@@ -186,6 +186,26 @@ std::string fault_in(const Heartbeat& beat) {
   return is_duration(beat.longest_action_s) ? "" : "a time that is not finite or is negative";
 }
 
+std::string fault_in(const Rejoin& message) {
+  if (!is_rank(message.member.id, kMostRanks))
+    return fmt::format("a worker with id {}", message.member.id);
+  for (const HeldConfiguration& held : message.held) {
+    const auto& [run, number, shape] = held.header;
+    if (number < 1 || number > message.configuration)
+      return fmt::format("a worker that knows configuration {} and holds {}", message.configuration,
+                         number);
+    if (std::string fault = fault_of_shape(shape); !fault.empty())
+      return "a worker that holds " + fault;
+    if (!is_rank(held.rank, shape.num_ranks()))
+      return fmt::format("a worker that is rank {} of {}", held.rank, shape.num_ranks());
+  }
+  for (const CommittedStep& commit : message.commits)
+    if (commit.step < 1 || commit.targets < 0)
+      return fmt::format("a worker that knows of step {} with {} targets", commit.step,
+                         commit.targets);
+  return "";
+}
+
 std::string fault_in(const EnterConfiguration& order, std::uint64_t incarnation) {
   if (std::string fault = fault_of_shape(order.configuration.shape); !fault.empty()) return fault;
   if (order.configuration.rank_of(incarnation) < 0)

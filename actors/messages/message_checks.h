@@ -4,6 +4,7 @@
 #include <string>
 
 #include "actors/messages/messages.h"
+#include "actors/messages/takeover_messages.h"
 
 // Checks that a message from the wire is possible, before any number in it is used. A damaged
 // worker, or another program with the run's token, may send anything. A late message is not wrong:
@@ -30,6 +31,7 @@ std::string fault_in(const TracedActions& actions, const ReplicaPart& part);
 std::string fault_in(const Tapped& tapped, const ReplicaPart& part);
 std::string fault_in(const ParameterHistograms& histograms, const ReplicaPart& part);
 std::string fault_in(const Heartbeat& beat);
+std::string fault_in(const Rejoin& message);
 /// Why a message with actions of any replica is impossible; empty if it is possible.
 std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks);
 /// Why an order to the stage with this incarnation is impossible; empty if it is possible.

@@ -12,6 +12,7 @@
 #include "actors/messages/join_messages.h"
 #include "actors/messages/messages.h"
 #include "actors/messages/survey_messages.h"
+#include "actors/messages/takeover_messages.h"
 
 // How CAF serialises the messages of the control plane: field by field. Floating-point numbers are
 // sent as their bits, because CAF 0.17 cannot encode infinities.
@@ -82,7 +83,7 @@ TROUPE_INSPECT(Join, x.token, x.member)
 TROUPE_INSPECT(Welcome, x.manifest, x.director)
 TROUPE_INSPECT(Host, x.name, x.slots, x.cores, x.memory_bytes)
 TROUPE_INSPECT(HostHello, x.version, x.token, x.host, x.incarnation, x.address, x.seconds_left,
-               x.traits)
+               x.door, x.traits)
 TROUPE_INSPECT(HostWelcome, x.refused, x.code)
 TROUPE_INSPECT(WorkerBootstrap, x.host, x.port, x.token, x.id, x.incarnation, x.cores, x.device,
                x.ports, x.log_dir, x.on, x.has_agent, x.run_dir)
@@ -115,6 +116,16 @@ TROUPE_INSPECT(HostSurveyed, x.survey, x.port, x.fault, x.facts)
 TROUPE_INSPECT(ProbeLinks, x.survey, x.targets, x.patience_s, x.measures)
 TROUPE_INSPECT(LinksProbed, x.survey, x.links)
 TROUPE_INSPECT(SurveyEnded, x.survey)
+TROUPE_INSPECT(AskAgent, x.token)
+TROUPE_INSPECT(AgentState, x.hello, x.term, x.is_orphaned, x.silent_s)
+TROUPE_INSPECT(TakeOver, x.token, x.term)
+TROUPE_INSPECT(TakenOver, x.refused, x.hello, x.workers)
+TROUPE_INSPECT(RunBegins, x.term, x.wait_s, x.token)
+TROUPE_INSPECT(Resident, x.incarnation)
+TROUPE_INSPECT(NewDirector, x.term, x.token)
+TROUPE_INSPECT(HeldConfiguration, x.header, x.rank, x.reached)
+TROUPE_INSPECT(CommittedStep, x.step, x.loss, x.grad_norm, x.targets)
+TROUPE_INSPECT(Rejoin, x.token, x.member, x.configuration, x.held, x.commits)
 
 /// A message that says all by being sent.
 template <typename Inspector>
@@ -134,7 +145,7 @@ TROUPE_INSPECT(Warm, x.order, x.incarnation, x.rank)
 TROUPE_INSPECT(TapRequest, x.from, x.to, x.backward, x.every, x.microbatch, x.only_not_finite,
                x.dump, x.samples)
 TROUPE_INSPECT(RunStep, x.configuration, x.step, x.trace, x.taps)
-TROUPE_INSPECT(Commit, x.configuration, x.step, x.clip_factor)
+TROUPE_INSPECT(Commit, x.configuration, x.step, x.clip_factor, x.loss, x.grad_norm, x.targets)
 TROUPE_INSPECT(Save, x.configuration, x.step, x.dir, x.owner_file, x.owner)
 TROUPE_INSPECT(Evaluate, x.configuration, x.step, x.batch)
 TROUPE_INSPECT(Finish, x.reason)

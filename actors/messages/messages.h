@@ -85,6 +85,10 @@ struct Commit {
   std::uint32_t configuration = 0;
   std::int64_t step = 0;
   double clip_factor = 0;
+  // Of the step, for a director that takes over before the launcher has written them down.
+  double loss = 0;
+  double grad_norm = 0;
+  std::int64_t targets = 0;
 };
 
 struct Save {

@@ -139,6 +139,16 @@ std::map<std::uint64_t, StateInventory> ConfigurationGathering::inventories(
   return held;
 }
 
+std::int64_t ConfigurationGathering::newest_held(const Roster& roster,
+                                                 std::int64_t otherwise) const {
+  std::int64_t newest = otherwise;
+  for (const auto& [incarnation, held] : inventories(roster)) {
+    newest = std::max(newest, held.step);
+    for (const CopyRecord& copy : held.copies) newest = std::max(newest, copy.step);
+  }
+  return newest;
+}
+
 Configuration ConfigurationGathering::configuration(const Configuration& kept,
                                                     const Roster& roster) const {
   Configuration next{.run = roster.run(), .number = number_, .shape = target_.shape, .members = {}};

@@ -57,6 +57,8 @@ class ConfigurationGathering {
   /// The number of the newest configuration, running or not.
   std::uint32_t number() const { return number_; }
   const TargetShape& target() const { return target_; }
+  /// The configurations up to this number were an earlier director's.
+  void go_on_after(std::uint32_t number) { number_ = number; }
   /// Sets the shape of the next configuration. Requires that no configuration of another shape is
   /// being prepared.
   void aim_at(TargetShape target) { target_ = std::move(target); }
@@ -80,6 +82,9 @@ class ConfigurationGathering {
   std::vector<std::uint64_t> missing(const Roster& roster) const;
   /// The state that halted workers hold, by incarnation.
   std::map<std::uint64_t, StateInventory> inventories(const Roster& roster) const;
+  /// The newest step of which a worker that has halted holds any state; `otherwise` if none is
+  /// newer.
+  std::int64_t newest_held(const Roster& roster, std::int64_t otherwise) const;
   /// The configuration with the assigned workers as members. Beyond the ranks it has the members of
   /// `kept` without a new rank, which give their state away. Requires that count() was true.
   Configuration configuration(const Configuration& kept, const Roster& roster) const;

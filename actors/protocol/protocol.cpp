@@ -4,7 +4,7 @@
 
 namespace troupe::actors {
 
-DirectorProtocol::DirectorProtocol(RunSpec spec, const Start& start)
+DirectorProtocol::DirectorProtocol(RunSpec spec, const RunStart& start)
     : spec_(std::move(spec)),
       first_step_(start.first_step),
       roster_(start.seed),
@@ -12,7 +12,13 @@ DirectorProtocol::DirectorProtocol(RunSpec spec, const Start& start)
       gathering_(first_shape(spec_)),
       wanted_(gathering_.target().shape),
       committed_(start.first_step),
-      checkpoint_(start.saved_step) {}
+      reached_(start.reported),
+      evaluated_(start.evaluated),
+      checkpoint_(start.saved_step) {
+  if (start.left.empty()) return;
+  takeover_.adoption.emplace(start.left);
+  takeover_.left_by = start.left_by;
+}
 
 std::vector<Effect> DirectorProtocol::on(const Event& event) {
   if (phase_ == Phase::ended) return {};

@@ -19,6 +19,7 @@
 #include "actors/protocol/replica_answers.h"
 #include "actors/protocol/roster.h"
 #include "actors/protocol/run_end.h"
+#include "actors/protocol/run_start.h"
 #include "actors/protocol/step_votes.h"
 #include "actors/protocol/worker_failures.h"
 
@@ -34,13 +35,7 @@ class DirectorProtocol {
  public:
   enum class Phase { gathering, preparing, running, saving, evaluating, ending, ended };
 
-  struct Start {
-    std::int64_t first_step = 0;   ///< number of updates in the state that the run starts from
-    std::int64_t saved_step = -1;  ///< step of a checkpoint in the run directory; -1: none
-    std::uint64_t seed = 0;        ///< seed of the workers' incarnations
-  };
-  DirectorProtocol(RunSpec spec, const Start& start);
-
+  DirectorProtocol(RunSpec spec, const RunStart& start);
   std::vector<Effect> on(const Event& event);
 
   Phase phase() const { return phase_; }
@@ -57,6 +52,8 @@ class DirectorProtocol {
   const Configuration& configuration() const { return configuration_; }
   const Roster& roster() const { return roster_; }
   const HostTable& hosts() const { return hosts_; }
+  /// Whether a worker of an earlier director is expected.
+  bool adopts(std::uint64_t worker) const { return takeover_.expects(worker); }
   /// A worker's name for people: "rank 3 (replica 1, stage 1)", or "worker 7" if it has no rank.
   std::string name_of_worker(std::uint64_t incarnation) const;
   /// The step of the checkpoint that is being made; none if none is.
@@ -92,6 +89,7 @@ class DirectorProtocol {
   // Defined in protocol_configurations.cpp: how a configuration begins.
   void handle(const Started& event);
   void handle(const MemberJoined& event);
+  void finish_without_room();
   void handle(const Halted& event);
   void handle(const ReplicaReady& event);
   void gather(const std::string& reason, bool reconnect = true);
@@ -103,6 +101,13 @@ class DirectorProtocol {
   void spawn(int rank, const std::string& host, double delay_s);
   void keep_spares();
   void dismiss(std::uint64_t incarnation);
+
+  // Defined in protocol_adoption.cpp: how the run of an earlier director goes on.
+  void handle(const MemberAdopted& event);
+  void lose_left(const std::vector<std::uint64_t>& workers);
+  void adoption_is_late();
+  void adopt_if_complete();
+  void take_up(const StatePlan& state);
 
   // Defined in protocol_failures.cpp: which workers are lost, and how the run goes on without them.
   void handle(const WorkerExited& event);
@@ -222,8 +227,7 @@ class DirectorProtocol {
   Configuration kept_;           // the last configuration that all ranks reached; number 0: none
   ReplicaAnswers ready_;         // used while preparing
   double move_s_ = 0;            // for ReportConfiguration::move_s
-  bool spares_due_ =
-      false;  // keep_spares() is due when the configuration's first step is committed
+  bool spares_due_ = false;      // keep_spares() is due with the configuration's first commit
   std::set<std::uint64_t> warm_spares_;  // spares that were asked to prepare for any rank
 
   std::int64_t committed_ = 0;
@@ -240,6 +244,7 @@ class DirectorProtocol {
   GrowClock grow_;
   WorkerFailures failures_;
   RunEnd end_;
+  Takeover takeover_;  // of a run that an earlier director has left
 };
 
 }  // namespace troupe::actors

@@ -11,7 +11,7 @@
 namespace troupe::actors {
 
 std::string DirectorProtocol::fault_of_configuration(std::uint32_t configuration) const {
-  if (configuration <= gathering_.number()) return "";
+  if (configuration <= gathering_.number() || takeover_.adoption) return "";
   return fmt::format("configuration {}, but the newest is {}", configuration, gathering_.number());
 }
 
@@ -24,8 +24,12 @@ std::string DirectorProtocol::fault_of_replica(std::uint32_t configuration, int 
 
 std::string DirectorProtocol::fault_in(const Halted& event) const {
   if (std::string fault = fault_of_configuration(event.configuration); !fault.empty()) return fault;
-  const std::int64_t newest = std::max({reached_, committed_, first_step_});
-  const auto is_step = [&](std::int64_t step) { return step >= -1 && step <= newest; };
+  const std::int64_t newest = std::max({reached_, committed_, first_step_, takeover_.newest_held});
+  if (!roster_.contains(event.incarnation)) return "";  // gone since, with what it had
+  // What an earlier director has committed last is known by this answer alone.
+  const auto is_step = [&](std::int64_t step) {
+    return step >= -1 && (step <= newest || takeover_.chooses_state);
+  };
   if (!is_step(event.inventory.step))
     return fmt::format("a state of step {}, but the newest is of {}", event.inventory.step, newest);
   for (const CopyRecord& copy : event.inventory.copies)

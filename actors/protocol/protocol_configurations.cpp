@@ -8,17 +8,32 @@
 // state.
 
 namespace troupe::actors {
+namespace {
+
+/// How long workers of an earlier director may take to tell what they have, in seconds: their
+/// actors do, whatever they compute.
+constexpr double kAdoptionDeadline = 10;
+
+}  // namespace
 
 void DirectorProtocol::handle(const Started&) {
+  if (takeover_.adoption) {
+    takeover_.adoption->start();
+    start_timer(kAdoptionDeadline);
+    return adopt_if_complete();
+  }
   if (!hosts_.empty() || !spec_.cluster.hosts.empty()) {
-    if (hosts_.empty() || !shrink_to_survivors())
-      return finish({.exit_code = static_cast<int>(ErrorKind::unavailable),
-                     .step = committed_,
-                     .reason = hosts_.empty() ? "no host has joined"
-                                              : "the hosts have no room: " + hosts_.names()});
+    if (hosts_.empty() || !shrink_to_survivors()) return finish_without_room();
     tell_use_of_hosts(gathering_.target().hosts);
   }
   gather("the run starts");
+}
+
+void DirectorProtocol::finish_without_room() {
+  finish({.exit_code = static_cast<int>(ErrorKind::unavailable),
+          .step = committed_,
+          .reason =
+              hosts_.empty() ? "no host has joined" : "the hosts have no room: " + hosts_.names()});
 }
 
 void DirectorProtocol::gather(const std::string& reason, bool reconnect) {
@@ -71,14 +86,17 @@ void DirectorProtocol::handle(const Halted& event) {
 
 /// Starts the configuration once all its workers have joined and halted.
 void DirectorProtocol::begin_if_complete() {
-  if (phase_ != Phase::gathering || !gathering_.count(kept_, roster_)) return;
+  if (phase_ != Phase::gathering || takeover_.adoption || !gathering_.count(kept_, roster_)) return;
   Configuration next = gathering_.configuration(kept_, roster_);
+  if (takeover_.chooses_state)
+    committed_ = takeover_.newest_held = gathering_.newest_held(roster_, first_step_);
   const StatePlan state = choose_state(next);
   // Publishing a newer checkpoint may remove the one to load from.
   if (!state.from_memory && checkpoint_.publishing()) return;
   // A run that has failed does not compute again what was lost with its workers.
   if (end_.failure() && !state.from_memory && state.step < committed_)
     return give_up("memory has it no more: too many workers were lost");
+  if (takeover_.chooses_state) take_up(state);
   configuration_ = std::move(next);
   go_back_to(state);
   phase_ = Phase::preparing;
@@ -138,6 +156,8 @@ void DirectorProtocol::settle() {
   change_by_itself();
   if (committed_ == 0 && saved() < 0 && spec_.checkpoint.initial)
     save();
+  else if (std::exchange(takeover_.does_what_was_due, false) && committed_ > 0)
+    after_commit();
   else
     go_on();
 }

@@ -27,8 +27,9 @@ struct SpawnWorker {
 struct KillWorker {
   std::uint64_t incarnation = 0;
 };
-/// A worker is lost, or a connection between two of them, or a host with all its workers. Reported
-/// once for each loss; of a host only if it had workers, after its ReportHost.
+/// A worker is lost, or a connection between two of them, or a host with all its workers, or the
+/// earlier director. Reported once for each loss; of a host only if it had workers, after its
+/// ReportHost.
 struct ReportWorkerLost {
   int rank = -1;            ///< its rank in the configuration that was running; -1: none
   std::vector<int> others;  ///< further ranks of the host that was lost
@@ -73,6 +74,13 @@ struct WarmUpSpare {
 /// it.
 struct ReportWentBack {
   CatchUp way;
+  bool from_memory = false;
+};
+/// The run goes on that an earlier director has left. Comes before the first configuration is
+/// handed out.
+struct ReportTakeOver {
+  std::int64_t step = 0;       ///< of the state with which it goes on
+  std::int64_t committed = 0;  ///< the newest step that the earlier director has committed
   bool from_memory = false;
 };
 /// All workers have joined and halted: the configuration, and where its state comes from, are to be
@@ -157,9 +165,9 @@ struct End {
 
 using Effect = std::variant<SpawnWorker, KillWorker, ReportWorkerLost, ReportHost, ReportGivenUp,
                             ReportRefused, OrderHalt, OrderWarmUp, WarmUpSpare, ReportWentBack,
-                            StartConfiguration, ReportConfiguration, OrderLeave, OrderStep,
-                            OrderCommit, OrderSave, PublishCheckpoint, AbandonCheckpoint, Evaluate,
-                            ReportEvaluation, ReportUnsaved, ReportRepair, AnswerScale, AnswerSave,
-                            StartTimer, StartGrowTimer, Finish, KillWorkers, End>;
+                            ReportTakeOver, StartConfiguration, ReportConfiguration, OrderLeave,
+                            OrderStep, OrderCommit, OrderSave, PublishCheckpoint, AbandonCheckpoint,
+                            Evaluate, ReportEvaluation, ReportUnsaved, ReportRepair, AnswerScale,
+                            AnswerSave, StartTimer, StartGrowTimer, Finish, KillWorkers, End>;
 
 }  // namespace troupe::actors

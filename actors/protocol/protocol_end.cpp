@@ -35,7 +35,7 @@ void DirectorProtocol::stop_in_order(const std::string& reason, int exit_code) {
   end_.stop(reason, exit_code);
   // Before the first configuration nothing was done, and the same command may be given again; a
   // step in progress is finished first.
-  if (kept_.number == 0)
+  if (kept_.number == 0 && !takeover_.adoption)
     return finish(
         {.exit_code = static_cast<int>(ErrorKind::retry), .step = committed_, .reason = reason});
   // If the committed step is being saved, it becomes the last one: the next step would have to be

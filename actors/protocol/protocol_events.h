@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/messages/messages.h"
+#include "actors/messages/takeover_messages.h"
 #include "actors/topology/configuration.h"
 #include "actors/topology/scale.h"
 #include "tensor/errors/error.h"
@@ -18,6 +19,12 @@ namespace troupe::actors {
 struct Started {};
 struct MemberJoined {
   Member member;
+};
+/// A worker of an earlier director is ready for the orders of this one, with what state it has.
+struct MemberAdopted {
+  Member member;
+  std::uint32_t configuration = 0;  ///< Rejoin::configuration
+  std::vector<HeldConfiguration> held;
 };
 /// All stages of a replica are built, have their state and agree on the plan.
 struct ReplicaReady {
@@ -127,9 +134,10 @@ struct GrowTimerRang {
   double now_s = 0;
 };
 
-using Event = std::variant<Started, MemberJoined, Halted, Warm, ReplicaReady, ReplicaPrepared,
-                           ReplicaSaved, ReplicaEvaluated, Published, WorkerExited, WorkerFailed,
-                           HostJoined, HostLost, HostsDraining, DirectorFailed, ScaleOrdered,
-                           SaveOrdered, StopOrdered, StopNowOrdered, TimerRang, GrowTimerRang>;
+using Event =
+    std::variant<Started, MemberJoined, MemberAdopted, Halted, Warm, ReplicaReady, ReplicaPrepared,
+                 ReplicaSaved, ReplicaEvaluated, Published, WorkerExited, WorkerFailed, HostJoined,
+                 HostLost, HostsDraining, DirectorFailed, ScaleOrdered, SaveOrdered, StopOrdered,
+                 StopNowOrdered, TimerRang, GrowTimerRang>;
 
 }  // namespace troupe::actors

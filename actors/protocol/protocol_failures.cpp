@@ -23,6 +23,7 @@ constexpr int kLastAttempts = 4;
 }  // namespace
 
 void DirectorProtocol::handle(const WorkerExited& event) {
+  if (takeover_.adoption && phase_ != Phase::ending) return lose_left({event.incarnation});
   const Roster::Worker* worker = roster_.find(event.incarnation);
   if (!worker) return;
   if (phase_ == Phase::ending || worker->leaving) {
@@ -46,6 +47,11 @@ void DirectorProtocol::handle(const WorkerFailed& event) {
   const Roster::Worker* worker = roster_.find(event.incarnation);
   if (phase_ == Phase::ending || !worker) return;
   const bool as_a_whole = event.configuration == 0;
+  if (takeover_.adoption) {
+    if (!as_a_whole) return;  // it halts soon
+    emit(KillWorker{.incarnation = event.incarnation});
+    return lose_left({event.incarnation});
+  }
   // Then no peer can be the cause, and the configuration cannot begin with it.
   const bool cannot_halt = phase_ == Phase::gathering && event.configuration == gathering_.number();
   if (!as_a_whole && !cannot_halt &&
@@ -74,6 +80,7 @@ void DirectorProtocol::handle(const WorkerFailed& event) {
 void DirectorProtocol::handle(const TimerRang& event) {
   if (event.timer != timer_) return;
   if (phase_ == Phase::ending) return emit(KillWorkers{});
+  if (takeover_.adoption) return adoption_is_late();
   if (phase_ == Phase::gathering) return gathering_is_late(event.now_s);
   if (failures_.symptom()) return symptom_is_the_cause(event.now_s);
   if (phase_ == Phase::saving && !writing()) write_checkpoint();

@@ -47,6 +47,8 @@ void DirectorProtocol::handle(const HostsDraining& event) {
 
 /// Loses all workers of a host as one failure.
 void DirectorProtocol::lose_host(const std::string& name, const std::string& cause, double now_s) {
+  if (takeover_.adoption && phase_ != Phase::ending)
+    return lose_left(takeover_.adoption->on_host(name));
   const std::vector<std::uint64_t> workers = roster_.on_host(name);
   Standing all;
   std::vector<int> ranks;

@@ -42,6 +42,11 @@ bool Roster::join(const Member& member) {
   return true;
 }
 
+void Roster::adopt(const Member& member) {
+  workers_[member.incarnation] = {.member = member, .host = member.host, .joined = true};
+  next_id_ = std::max(next_id_, member.id + 1);
+}
+
 void Roster::moved(std::uint64_t incarnation, const std::string& address) {
   workers_.at(incarnation).member.address = address;
 }

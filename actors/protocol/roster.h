@@ -35,6 +35,10 @@ class Roster {
   /// Notes what a worker reports of itself when it joins; its id and its host stay, if it was given
   /// one. False if no such worker is expected.
   bool join(const Member& member);
+  /// Adds a worker that an earlier director has started on its host, and that has joined that.
+  void adopt(const Member& member);
+  /// Leaves out so many ids, which such workers may have that nobody knows.
+  void skip_ids(int count) { next_id_ += count; }
   /// Notes the new address of a worker's data plane.
   void moved(std::uint64_t incarnation, const std::string& address);
   void leave(std::uint64_t incarnation);

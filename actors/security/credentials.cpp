@@ -91,12 +91,20 @@ void sign(X509* certificate, EVP_PKEY* key) {
   openssl_check(X509_sign(certificate, key, nullptr) > 0, "sign a certificate");
 }
 
+/// Digits, so that it can stand in a text.
+std::string hexadecimal(const unsigned char* bytes, std::size_t count) {
+  constexpr const char* kDigits = "0123456789abcdef";
+  std::string digits;
+  for (std::size_t i = 0; i < count; ++i)
+    (digits += kDigits[bytes[i] >> 4]) += kDigits[bytes[i] & 15];
+  return digits;
+}
+
 std::string random_secret() {
   open_openssl();
-  std::string secret(kSeedBytes, '\0');
-  openssl_check(RAND_bytes(reinterpret_cast<unsigned char*>(secret.data()), kSeedBytes) == 1,
-                "draw a secret");
-  return secret;
+  std::array<unsigned char, kSeedBytes> drawn{};
+  openssl_check(RAND_bytes(drawn.data(), kSeedBytes) == 1, "draw a secret");
+  return hexadecimal(drawn.data(), drawn.size());
 }
 
 /// The part of a text that begins with `begin` and ends with `end`, which is taken off its front;
@@ -192,7 +200,7 @@ Credentials read_credentials(const std::string& path) {
 
 Authority::Authority() : Authority(random_secret()) {}
 
-Authority::Authority(const std::string& secret) {
+Authority::Authority(const std::string& secret) : secret_(secret) {
   open_openssl();
   constexpr std::string_view kSalt = "troupe authority 1";
   constexpr std::uint64_t kCost = 1 << 15, kBlocks = 8, kParallel = 1, kMostMemory = 64 << 20;
@@ -204,9 +212,7 @@ Authority::Authority(const std::string& secret) {
       "derive a key");
   key_.reset(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, drawn.data(), kSeedBytes));
   openssl_check(key_ != nullptr, "make a key");
-  constexpr const char* kDigits = "0123456789abcdef";
-  for (std::size_t i = kSeedBytes; i < drawn.size(); ++i)
-    (token_ += kDigits[drawn[i] >> 4]) += kDigits[drawn[i] & 15];
+  token_ = hexadecimal(drawn.data() + kSeedBytes, kTokenBytes);
   OPENSSL_cleanse(drawn.data(), drawn.size());
   certificate_ = new_certificate(kAuthorityName, key_.get(), nullptr);
   X509* const x = certificate_.get();

@@ -56,8 +56,11 @@ class Authority {
   /// `name` tells people whose certificate it is. Valid from yesterday on, because the clocks of
   /// hosts differ, for ten years.
   Credentials issue(Role role, const std::string& name) const;
+  /// What it is made from: whoever has it can make the same authority.
+  const std::string& secret() const { return secret_; }
 
  private:
+  const std::string secret_;
   OwnedKey key_;
   OwnedCertificate certificate_;
   std::string token_;

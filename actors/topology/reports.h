@@ -211,6 +211,8 @@ class RunObserver {
   /// The cluster has another shape, and the first step of it is committed. `ordered`: a user asked
   /// for it; otherwise it lost workers that nothing replaced, or left hosts.
   virtual void on_scaled(const ClusterShape& shape, bool ordered) = 0;
+  /// Other hosts take part than before.
+  virtual void on_hosts() {}
   /// A line for people and logs.
   virtual void on_event(const std::string& text) = 0;
 };

@@ -7,12 +7,14 @@
 
 #include "actors/messages/control_plane.h"
 #include "actors/messages/interfaces.h"
+#include "actors/worker/held_state.h"
 #include "actors/worker/order_loop.h"
 
 namespace troupe::actors {
 
 /// Whom a stage joins: the director, and the actor through which its worker came to it, which is
-/// the director itself or the agent of the worker's host. The worker ends when the door does.
+/// the director itself or the agent of the worker's host. The worker ends when the door does. An
+/// agent may tell of another director, which alone is obeyed from then on.
 struct LauncherRefs {
   caf::actor director;
   caf::actor door;
@@ -31,6 +33,8 @@ class StageActor : public ControlActor {
   void on_exit() override;
 
  private:
+  template <typename Order, typename Handler>
+  auto of_director(Handler handler);
   void halt(const Halt& order);
   /// Adds the members in the message to the peers of the next configuration.
   void meet(const Peers& order);
@@ -40,6 +44,8 @@ class StageActor : public ControlActor {
   void warm_up(const WarmUp& order);
   template <typename Order>
   void queue(const Order& order);
+  void turn_to(const NewDirector& order);
+  void rejoin(const Welcome& welcome);
   void finish(const std::string& reason);
   /// Reports an impossible order, which is not carried out, as a failure, so that no actor waits
   /// for its answer.
@@ -52,7 +58,7 @@ class StageActor : public ControlActor {
 
   DirectorRef director_;
   caf::actor door_;
-  const Join join_;
+  Join join_;
   OrderSink& orders_;
   const std::chrono::milliseconds heartbeat_;
   ReplicaRef
@@ -61,6 +67,8 @@ class StageActor : public ControlActor {
   std::uint32_t voted_ = 0;          // the newest configuration of which a step was voted
   Members peers_;                    // the peers in the configuration that is about to begin
   std::vector<StateMove> moves_;     // the moves of that configuration
+  HeldState held_;
+  std::uint64_t term_ = 0;  // of the director, if an agent has told of it
 };
 
 }  // namespace troupe::actors

@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
                   address.port, address.on.empty() ? "" : " on " + address.on, why));
 }
 
-actors::Link connect_to(const ControlAddress& address) {
-  const auto deadline = std::chrono::steady_clock::now() + kReplyPatience;
+actors::Link connect_to(const ControlAddress& address, milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   const bool is_of_hosts = !address.credentials.empty();
   if (!is_of_hosts || address.on == actors::name_of_this_host()) {
     actors::Connected plain = actors::try_connect(address.host, address.port, deadline);
@@ -52,8 +52,8 @@ std::optional<ControlAddress> read_control(const std::filesystem::path& run) {
 }
 
 ControlClient::ControlClient(const ControlAddress& address, const std::string& request,
-                             const nlohmann::json& fields)
-    : address_(address), link_(connect_to(address)) {
+                             const nlohmann::json& fields, milliseconds patience)
+    : address_(address), link_(connect_to(address, patience)) {
   nlohmann::json frame = fields;
   frame["token"] = address.token;
   frame["request"] = request;

@@ -40,9 +40,10 @@ inline constexpr std::chrono::seconds kReplyPatience{10};
 class ControlClient {
  public:
   /// Connects and sends the request, with `fields` beside its name. Throws Error{unavailable}
-  /// naming the process if nothing accepts the connection.
+  /// naming the process if nothing accepts the connection within `patience`.
   ControlClient(const ControlAddress& address, const std::string& request,
-                const nlohmann::json& fields = nlohmann::json::object());
+                const nlohmann::json& fields = nlohmann::json::object(),
+                std::chrono::milliseconds patience = kReplyPatience);
   ControlClient(const ControlClient&) = delete;
 
   /// A timeout that never comes.

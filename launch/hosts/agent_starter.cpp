@@ -51,7 +51,10 @@ AgentStarter::AgentStarter(
       on_end_(std::move(on_end)),
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_fd_ < 0) throw Error(ErrorKind::unavailable, "cannot start agents: no descriptors left");
-  for (Command& command : commands) agents_.push_back({.command = std::move(command)});
+  for (Command& command : commands) {
+    const bool is_there = command.is_there;
+    agents_.push_back({.command = std::move(command), .waits = is_there});
+  }
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -91,11 +94,13 @@ void AgentStarter::loop() {
     bool any = false, waits = false;
     for (Running& agent : agents_) {
       const bool is_old = std::ranges::find(again, agent.command.host) != again.end();
+      if (is_old) agent.waits = false;
       if (agent.pid > 0 && (is_old || (ends_by && now > *ends_by))) kill(agent.pid, SIGKILL);
       if (ends_by) close_all({&agent.input});
-      if (agent.pid < 0 && !agent.done && !ends_by && now >= agent.due) start(agent);
+      const bool is_due = agent.pid < 0 && !agent.done && !agent.waits;
+      if (is_due && !ends_by && now >= agent.due) start(agent);
       any = any || agent.pid > 0;
-      waits = waits || (agent.pid < 0 && !agent.done) || (agent.pid > 0 && agent.pidfd < 0);
+      waits = waits || (agent.pid < 0 && is_due) || (agent.pid > 0 && agent.pidfd < 0);
     }
     if (ends_by && !any) return;
     wait(waits || ends_by ? kLookMs : -1);

@@ -20,6 +20,7 @@ class AgentStarter {
     std::string host;                ///< empty: of all hosts
     std::vector<std::string> words;  ///< of the command
     std::string input;               ///< what the agent reads: Invitation's line
+    bool is_there = false;  ///< an agent of it is there already: one is started when that is lost
   };
   /// `on_end` is told when a command has ended, with its last words: "ssh ended with exit code 255:
   /// ...". Throws Error{unavailable} if the machine has no descriptors left.
@@ -40,7 +41,8 @@ class AgentStarter {
     int pidfd = -1, input = -1, errors = -1;
     std::string said;                             ///< on standard error, its end
     std::chrono::steady_clock::time_point due{};  ///< when it is started, if it does not run
-    bool done = false;  ///< its agent has left the run in order, and is not started again
+    bool done = false;   ///< its agent has left the run in order, and is not started again
+    bool waits = false;  ///< for again(): Command::is_there
   };
   void loop();
   void wait(int timeout_ms);

@@ -114,25 +114,23 @@ std::vector<std::string> srun_words(const std::vector<std::string>& hosts) {
           "--nodelist=" + fmt::format("{}", fmt::join(hosts, ","))};
 }
 
-std::map<std::string, std::string> traits_for(const Settings::Engine& engine) {
-  auto traits = own_traits();
-  if (engine.mixed_cpus) traits.erase("processor");
-  return traits;
-}
-
 }  // namespace
 
 HostGathering::HostGathering(HostsPlan plan, const Manifest& manifest, const Machine& machine)
     : plan_(std::move(plan)),
       authority_(plan_.token.empty() ? actors::Authority() : actors::Authority(plan_.token)),
       engine_(manifest->engine),
-      traits_(traits_for(engine_)),
+      traits_(own_traits(!engine_.mixed_cpus)),
       interface_(manifest->cluster.interface),
+      ports_(manifest->cluster.ports),
       machine_(machine),
       alike_((manifest->num_ranks() + plan_.count - 1) / std::max(1, plan_.count)),
-      own_(!plan_.own.empty() ? plan_.own : find_own_host(plan_.named)) {
+      own_(!plan_.own.empty() ? plan_.own : find_own_host(plan_.named)),
+      has_charge_(!plan_.takeover) {
   if (own_.empty() && plan_.named.empty()) own_ = host_name();
+  if (plan_.takeover && plan_.takeover->has_agent(own_)) own_.clear();  // that starts workers
   open_door(manifest);
+  if (plan_.takeover) take_over();
   if (!plan_.shared.empty()) invite(plan_.shared);
   start_agents();
 }
@@ -157,6 +155,7 @@ void HostGathering::open_door(const Manifest& manifest) {
                                .other_slots = alike_,
                                .silent_s = manifest->recovery.silent_s,
                                .trusted_network = engine_.trusted_network,
+                               .wait_s = engine_.director_wait_s,
                                .on_lost = [this](const std::string& host) { again(host); },
                                .own = own_,
                                .device = interface.address,
@@ -166,6 +165,8 @@ void HostGathering::open_door(const Manifest& manifest) {
 
 void HostGathering::start_agents() {
   if (plan_.start == Start::themselves) return;
+  std::set<std::string> there;
+  for (const auto& entry : door_->registry().entries()) there.insert(entry.host.name);
   std::vector<std::string> others;
   for (const Host& host : plan_.named)
     if (host.name != own_) others.push_back(host.name);
@@ -177,7 +178,10 @@ void HostGathering::start_agents() {
   std::vector<AgentStarter::Command> commands;
   const auto add = [&](const std::string& host, std::vector<std::string> words) {
     words.insert(words.end(), program.begin(), program.end());
-    commands.push_back({.host = host, .words = std::move(words), .input = invitation_to(host)});
+    commands.push_back({.host = host,
+                        .words = std::move(words),
+                        .input = invitation_to(host),
+                        .is_there = there.contains(host)});
   };
   if (plan_.start == Start::srun) {
     add("", srun_words(others));
@@ -194,7 +198,7 @@ void HostGathering::start_agents() {
 }
 
 HostGathering::~HostGathering() {
-  door_->dismiss("the run is over");
+  if (has_charge_) door_->dismiss("the run is over");
   for (const std::filesystem::path& file : invitations_) {
     std::error_code ignored;
     std::filesystem::remove(file, ignored);
@@ -207,7 +211,8 @@ std::string HostGathering::invitation_to(const std::string& host) const {
                         .port = door_->port(),
                         .credentials = actors::to_text(
                             authority_.issue(actors::Role::host, host.empty() ? "any host" : host)),
-                        .interface = interface_};
+                        .interface = interface_,
+                        .ports = ports_};
   for (const std::string& name : engine_.forward)
     if (const char* value = std::getenv(name.c_str())) invitation.environment[name] = value;
   return to_line(invitation);

@@ -13,6 +13,7 @@
 #include "launch/host/machine.h"
 #include "launch/hosts/agent_starter.h"
 #include "launch/hosts/hosts_plan.h"
+#include "launch/hosts/hosts_record.h"
 #include "launch/manifest/toml/manifest.h"
 
 namespace troupe::launch {
@@ -24,8 +25,13 @@ class HostGathering {
   /// Opens the port, and starts agents if the plan says so. Throws Error{unavailable} if this host
   /// has no way to the others.
   HostGathering(HostsPlan plan, const Manifest& manifest, const Machine& machine);
-  /// Lets the agents end, and waits for those that it has started.
+  /// Lets the agents end, unless they are another launcher's, and waits for what started them.
   ~HostGathering();
+  /// The run begins: its hosts end with it. Those that were taken over would else wait for another
+  /// launcher.
+  void take_charge() { has_charge_ = true; }
+  /// The run has another launcher: no agent is told to end.
+  void abandon() { has_charge_ = false; }
 
   /// What other hosts run to join, for people; empty if agents are started for them.
   std::string join_line() const;
@@ -37,6 +43,10 @@ class HostGathering {
   /// named, or of their names. Those of which nobody said how many ranks they take share the ranks
   /// alike.
   std::vector<actors::Host> hosts() const;
+  /// Whether workers of an earlier launcher wait for this one.
+  bool inherits() const;
+  /// What another launcher of the run must know.
+  HostsRecord record() const;
   /// Leaves an invitation in a file, which only this user can read, until the object ends.
   void invite(const std::filesystem::path& file);
   const std::shared_ptr<actors::Hosts>& door() const { return door_; }
@@ -50,6 +60,7 @@ class HostGathering {
 
  private:
   void open_door(const Manifest& manifest);
+  void take_over();
   void start_agents();
   std::string invitation_to(const std::string& host) const;
   /// Hosts that have not joined, by name, each with the reason if one is known; if no host has a
@@ -63,7 +74,7 @@ class HostGathering {
   const actors::Authority authority_;  ///< of the run
   const Settings::Engine engine_;
   const std::map<std::string, std::string> traits_;
-  const std::string interface_;  ///< cluster.interface
+  const std::string interface_, ports_;  ///< cluster.interface, cluster.ports
   const Machine machine_;
   const int alike_;  ///< ranks of a host if all have as many
   std::string own_;  ///< name of this host in the run; empty: it takes no rank
@@ -71,6 +82,7 @@ class HostGathering {
   std::shared_ptr<actors::Hosts> door_;
   std::vector<std::filesystem::path> invitations_;
   std::optional<AgentStarter> starter_;
+  bool has_charge_;
 };
 
 }  // namespace troupe::launch

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 
@@ -87,6 +88,10 @@ HostsPlan plan_hosts(const HostOptions& options, const Manifest& manifest, const
                     : "cluster.engine = 'mpi', but the environment has no number of a process: "
                       "launch by mpirun, srun or torchrun");
   return plan_of_job(manifest, job);
+}
+
+bool HostsPlan::Takeover::has_agent(const std::string& host) const {
+  return std::ranges::find(agents, host, &actors::AgentRecord::host) != agents.end();
 }
 
 std::filesystem::path invitation_file(const std::filesystem::path& run, const Job& job) {

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "actors/director/hosts.h"
 #include "launch/hosts/job.h"
 #include "launch/manifest/toml/manifest.h"
 
@@ -34,6 +36,14 @@ struct HostsPlan {
   int port = 0;
   std::string token;             ///< empty: a new one
   std::filesystem::path shared;  ///< file in which an invitation is left for processes of the job
+  /// Agents of an earlier launcher that are to obey this one.
+  struct Takeover {
+    std::vector<actors::AgentRecord> agents;
+    std::uint64_t term = 0;     ///< of this launcher
+    bool keeps_workers = true;  ///< else they end them
+    bool has_agent(const std::string& host) const;
+  };
+  std::optional<Takeover> takeover = {};
 };
 
 /// Has the manifest say what the command line says of hosts, so that the saved one of the run does:

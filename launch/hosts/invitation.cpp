@@ -6,7 +6,7 @@
 
 namespace troupe::launch {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Invitation, host, address, port, credentials, interface,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Invitation, host, address, port, credentials, interface, ports,
                                    environment)
 
 std::string to_line(const Invitation& invitation) {

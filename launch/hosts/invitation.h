@@ -14,7 +14,8 @@ struct Invitation {
   int port = 0;
   std::string credentials;  ///< actors::Credentials of a host, as text
   std::string
-      interface;  ///< the network interface to use; empty: that of the route to the launcher
+      interface;      ///< the network interface to use; empty: that of the route to the launcher
+  std::string ports;  ///< actors::AgentSpec::ports
   std::map<std::string, std::string> environment;  ///< variables for the host's workers
 };
 std::string to_line(const Invitation& invitation);

@@ -50,12 +50,14 @@ std::string processor_features() {
 
 }  // namespace
 
-std::map<std::string, std::string> own_traits() {
-  return {{"program", fmt::format("{} ({})", TROUPE_VERSION, program_hash())},
-          {"UCX", transport::ucx_version()},
-          {"oneDNN", tensor::one_dnn_version()},
-          {"CAF", actors::caf_version()},
-          {"processor", processor_features()}};
+std::map<std::string, std::string> own_traits(bool with_processor) {
+  std::map<std::string, std::string> traits{
+      {"program", fmt::format("{} ({})", TROUPE_VERSION, program_hash())},
+      {"UCX", transport::ucx_version()},
+      {"oneDNN", tensor::one_dnn_version()},
+      {"CAF", actors::caf_version()}};
+  if (with_processor) traits["processor"] = processor_features();
+  return traits;
 }
 
 }  // namespace troupe::launch

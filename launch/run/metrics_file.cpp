@@ -146,12 +146,15 @@ void cut_back_metrics(const std::filesystem::path& path, std::int64_t step) {
   kept.publish();
 }
 
-std::int64_t last_metrics_step(const std::filesystem::path& path) {
+MetricsEnd metrics_end(const std::filesystem::path& path) {
   std::ifstream in(path);
-  std::int64_t last = 0;
+  MetricsEnd end;
   for (std::string line; std::getline(in, line);)
-    if (const auto subject = subject_of(line)) last = std::max(last, subject->step);
-  return last;
+    if (const auto subject = subject_of(line)) {
+      std::int64_t& last = subject->evaluation ? end.evaluated : end.step;
+      last = std::max(last, subject->step);
+    }
+  return end;
 }
 
 }  // namespace troupe::launch

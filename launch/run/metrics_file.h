@@ -62,7 +62,11 @@ class MetricsFile {
 /// created.
 void cut_back_metrics(const std::filesystem::path& path, std::int64_t step);
 
-/// The last step in the file; 0 if there is none.
-std::int64_t last_metrics_step(const std::filesystem::path& path);
+/// The last step and the last evaluation in the file; 0 if there is none.
+struct MetricsEnd {
+  std::int64_t step = 0;
+  std::int64_t evaluated = 0;
+};
+MetricsEnd metrics_end(const std::filesystem::path& path);
 
 }  // namespace troupe::launch

@@ -54,7 +54,7 @@ std::optional<Ending> read_ending(const std::filesystem::path& run) {
 Ending find_ending(const std::filesystem::path& run) {
   if (auto ending = read_ending(run)) return *ending;
   Ending ending{.outcome = {.exit_code = static_cast<int>(ErrorKind::internal),
-                            .step = last_metrics_step(run / kMetricsFile),
+                            .step = metrics_end(run / kMetricsFile).step,
                             .reason = "its launcher was killed or crashed, and left no reason; go "
                                       "on with: troupe launch --resume " +
                                       run.string()}};

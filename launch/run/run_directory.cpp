@@ -20,11 +20,7 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void refuse_lock(const fs::path& path, int code) {
   // Both say that another process has the lock; any other error is the file system's.
-  if (code == EAGAIN || code == EACCES)
-    throw Error(
-        ErrorKind::manifest,
-        fmt::format("run directory {} is in use by a running launcher; end it with: troupe stop {}",
-                    path.string(), path.string()));
+  if (code == EAGAIN || code == EACCES) refuse_as_live(path);
   throw Error(ErrorKind::manifest,
               fmt::format("run directory {}: its file system gives no lock ({}), without which two "
                           "launchers could write into one run; choose a run.dir on another one, "
@@ -67,6 +63,13 @@ void check_can_save(const fs::path& path) {
 }
 
 }  // namespace
+
+void refuse_as_live(const fs::path& path) {
+  throw Error(
+      ErrorKind::manifest,
+      fmt::format("run directory {} is in use by a running launcher; end it with: troupe stop {}",
+                  path.string(), path.string()));
+}
 
 void RunDirectory::check_free(const fs::path& path) {
   std::error_code error;

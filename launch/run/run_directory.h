@@ -83,6 +83,9 @@ inline struct flock whole_file() {
   return lock;
 }
 
+/// Throws Error{manifest}: a living launcher owns the directory.
+[[noreturn]] void refuse_as_live(const std::filesystem::path& path);
+
 /// Whether the directory holds a run.
 bool holds_run(const std::filesystem::path& path);
 
@@ -109,6 +112,7 @@ inline constexpr const char* kMachineFile = "machine.json";
 inline constexpr const char* kTensorBoardFolder = "tensorboard";
 inline constexpr const char* kControlFile = "control.json";
 inline constexpr const char* kInvitationFile = "join.json";  ///< for hosts that join a live run
+inline constexpr const char* kHostsFile = "hosts.json";  ///< for a launcher that takes over the run
 inline constexpr const char* kOutcomeFile = "outcome.json";
 inline constexpr const char* kLockFile = "lock";
 inline constexpr const char* kTermFile = "term.json";

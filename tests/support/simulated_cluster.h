@@ -16,7 +16,7 @@
 namespace troupe::actors {
 
 /// The director's protocol and what it orders. It checks the promises, not the paths.
-class Simulation : SimWorkers {
+class Simulation : protected SimWorkers {
  public:
   /// The loss of step `not_finite` is not finite; 0 if all are.
   Simulation(const RunSpec& spec, std::uint64_t seed, std::int64_t not_finite = 0)
@@ -55,6 +55,7 @@ class Simulation : SimWorkers {
         --saves;
       }
       hosts_.change();
+      strike_director();
       if (!deliver_one()) {
         if (timer_ == 0) break;
         feed(TimerRang{.timer = timer_, .now_s = now()});
@@ -66,7 +67,11 @@ class Simulation : SimWorkers {
     return result_;
   }
 
- private:
+ protected:
+  /// Loses the director, in a simulation that can do without it.
+  virtual void strike_director() {}
+  virtual void note(const ReportTakeOver&) { result_.broken = "nobody has left this run"; }
+
   std::string describe() const {
     std::string text = "phase " + std::to_string(static_cast<int>(protocol_.phase())) + ", step " +
                        std::to_string(protocol_.committed()) + ", configuration " +
@@ -81,6 +86,8 @@ class Simulation : SimWorkers {
       if (publishing_ == published->step) publishing_.reset();
     if (const auto* join = std::get_if<MemberJoined>(&event))
       if (SimWorker* worker = alive(join->member.incarnation)) worker->known = true;
+    if (const auto* left = std::get_if<MemberAdopted>(&event))
+      if (SimWorker* worker = alive(left->member.incarnation)) worker->known = true;
     for (const Effect& effect : protocol_.on(event))
       std::visit([this](const auto& e) { perform(e); }, effect);
   }
@@ -190,6 +197,7 @@ class Simulation : SimWorkers {
         effect.way.reached != static_cast<std::int64_t>(result_.committed.size()))
       result_.broken = "a way back was told that is none";
   }
+  void perform(const ReportTakeOver& effect) { note(effect); }
   void perform(const StartConfiguration& effect) {
     const std::int64_t back_to = effect.state.step;
     if (std::exchange(told_back_, std::nullopt) !=
@@ -267,6 +275,7 @@ class Simulation : SimWorkers {
         [=, this](SimWorker& w, int rank) {
           if (w.spoilt) return false;
           w.before.reset();
+          w.reached = true;
           if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
           const ClusterShape& shape = w.configuration->shape;
           if (copies_state(spec_, shape))

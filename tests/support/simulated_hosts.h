@@ -41,6 +41,23 @@ class SimHosts {
   void join_all() {
     for (const auto& [name, life] : lives_) cluster_.feed(HostJoined{.host = life.host});
   }
+  /// Another director hears of the hosts that are there.
+  void rejoin_all() {
+    states_.clear();
+    grow_timer_ = 0;
+    for (auto& [name, life] : lives_) {
+      life.told = life.number;
+      life.is_leaving = false;
+      if (life.is_there) cluster_.feed(HostJoined{.host = life.host});
+    }
+  }
+  /// Takes a host away, with the director on it, if another one is left. Returns which.
+  std::string lose_directors_host() {
+    const auto there = names(true);
+    if (std::ssize(there) < 2) return "";
+    lives_.at(there.front()).is_there = false;
+    return there.front();
+  }
 
   /// Loses a host, orders that it be left, or lets one join anew, as chance has it; lets the timer
   /// run out.
@@ -77,7 +94,11 @@ class SimHosts {
   void note(const ReportHost& effect, SimResult& result) {
     const auto [told, is_first] = states_.emplace(effect.host, effect.state);
     const HostState before = std::exchange(told->second, effect.state);
-    if (!is_first && before == effect.state && effect.state != HostState::spare)
+    // One that joins anew without having had ranks is told of again.
+    const bool may_join = effect.state == HostState::spare ||
+                          (effect.state == HostState::joined &&
+                           cluster_.protocol.configuration().number == 0);
+    if (!is_first && before == effect.state && !may_join)
       result.broken = "a host's state was reported twice";
     result.hosts_lost += effect.state == HostState::lost ? 1 : 0;
     result.hosts_left += effect.state == HostState::draining ? 1 : 0;

@@ -29,6 +29,8 @@ class SimMessages {
     action();
     return true;
   }
+  /// Loses all that is on its way.
+  void lose_all() { waiting_.clear(); }
   template <typename Action>
   void later(int line, Action action) {
     waiting_[line].push_back(action);

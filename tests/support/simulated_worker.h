@@ -24,7 +24,9 @@ struct SimWorker {
   bool spoilt = false;                 // what a dead peer has left behind blocks its data plane
   bool quiet = true;                   // it sends nothing that its death could interrupt
   std::optional<Configuration> configuration,
-      before;  // the configuration that it has begun, and the one before
+      before;                // the configuration that it has begun, and the one before
+  bool reached = false;      // by all, as far as it knows
+  std::uint32_t newest = 0;  // configuration that it knows of
   std::int64_t step = -1, step_before = -1;
   bool previous = false;
   std::vector<CopyRecord> copies, copies_before;
@@ -38,6 +40,8 @@ struct SimWorker {
     }
     before.reset();
     quiet = true;
+    reached = true;
+    newest = order.configuration;
     if (order.reconnect) {
       ++node;
       peers.clear();
@@ -58,6 +62,8 @@ struct SimWorker {
   /// before.
   void begin(const Configuration& next, std::int64_t first_step) {
     before = std::exchange(configuration, next);
+    reached = false;
+    newest = next.number;
     step_before = step;
     copies_before = std::exchange(copies, {});
     step = first_step;

@@ -52,14 +52,17 @@ actors::Outcome ClusterRun::run(std::int64_t begins_after) {
 }
 
 actors::Outcome ClusterRun::run_cluster() {
-  cluster_ = actors::Cluster::create(with_.spec,
-                                     {.manifest = with_.manifest.to_toml(),
-                                      .worker_command = {"/proc/self/exe", "worker"},
-                                      .memory_bytes = with_.machine.memory_bytes,
-                                      .claim = with_.directory.claim(),
-                                      .hosts = with_.hosts,
-                                      .ends_s = own_time_limit()},
-                                     *this);
+  cluster_ =
+      actors::Cluster::create(with_.spec,
+                              {.manifest = with_.manifest.to_toml(),
+                               .worker_command = {"/proc/self/exe", "worker"},
+                               .memory_bytes = with_.machine.memory_bytes,
+                               .claim = with_.directory.claim(),
+                               .hosts = with_.hosts,
+                               .ends_s = own_time_limit(),
+                               .term = static_cast<std::uint64_t>(with_.directory.term().number),
+                               .predecessor = with_.predecessor},
+                              *this);
   RunPort run = port();
   const PageAccess page{.token = with_.control.token(),
                         .run = run,
@@ -83,6 +86,15 @@ bool ClusterRun::stands() {
   fallen_ = lost.has_value();
   if (lost) cluster_->stop_now(lost->text);
   return !fallen_;
+}
+
+void ClusterRun::on_hosts() {
+  if (!stands()) return;
+  try {
+    with_.record_hosts();
+  } catch (const Error& error) {
+    with_.log.on_event(std::string(error.what()) + "; another launcher may not find all hosts");
+  }
 }
 
 void ClusterRun::show_end(const actors::Outcome& outcome) {

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,6 +37,8 @@ class ClusterRun : actors::RunObserver {
     SignalWatch& signals;
     ConsoleWriter& console;
     std::shared_ptr<actors::Hosts> hosts;  ///< other hosts that take part; null: none
+    std::function<void()> record_hosts;    ///< called when they have changed
+    std::optional<actors::ClusterOptions::Predecessor> predecessor;
   };
   explicit ClusterRun(const Means& means) : with_(means) {}
 
@@ -46,6 +49,10 @@ class ClusterRun : actors::RunObserver {
   bool stopped() const { return stopped_; }
   /// Whether the run's directory is another's, or gone.
   bool fallen() const { return fallen_; }
+  /// Whether it is another launcher's of the same run.
+  bool has_other_launcher() const {
+    return fallen_ && with_.directory.lost() && with_.directory.lost()->kind == ErrorKind::retry;
+  }
   /// Shows the end to those who look at the page.
   void show_end(const actors::Outcome& outcome);
 
@@ -76,6 +83,7 @@ class ClusterRun : actors::RunObserver {
   void on_scaled(const actors::ClusterShape& shape, bool ordered) override {
     if (stands()) with_.log.on_scaled(shape, ordered);
   }
+  void on_hosts() override;
   void on_event(const std::string& text) override {
     if (stands()) with_.log.on_event(text);
   }

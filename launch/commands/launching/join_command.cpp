@@ -123,6 +123,7 @@ int join_run(const Invitation& invitation, int slots, std::chrono::duration<doub
        .is_wanted = std::move(is_wanted),
        .worker_command = {"/proc/self/exe", "worker"},
        .device = interface.address,
+       .ports = invitation.ports,
        .cache = token_cache});
   std::atomic<bool> left = false;
   serve_signals(signals, *agent, left);

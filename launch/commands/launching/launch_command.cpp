@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 #include <signal.h>
 
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -12,6 +13,8 @@
 #include "launch/commands/launching/run_end.h"
 #include "launch/commands/launching/run_summary.h"
 #include "launch/commands/launching/sinks.h"
+#include "launch/commands/launching/start.h"
+#include "launch/commands/launching/takeover.h"
 #include "launch/commands/options.h"
 #include "launch/control/control_client.h"
 #include "launch/control/control_server.h"
@@ -49,83 +52,7 @@ namespace {
 /// the page and metrics: five of CAF, four that report, three monitors, the control socket.
 constexpr int kThreads = 16;
 
-/// The inputs of a launch, decided and checked before anything is written or started.
-struct Start {
-  Manifest manifest;  ///< manifest as it is saved with the run
-  /// Checkpoint that it starts from, own or named by the manifest.
-  std::optional<stages::CheckpointInfo> goes_on_from;
-  ResumePoint point = {};                 ///< what a resumed run's directory has to go on from
-  std::vector<std::string> changed;       ///< run.changed of the manifest of a new run
-  bool resumed = false;                   ///< whether it resumes a run in that run's directory
-  std::optional<RunDirectory> directory;  ///< directory of a resumed run, which is owned already
-
-  /// The number of steps that are done already.
-  std::int64_t step() const { return goes_on_from ? goes_on_from->step : 0; }
-};
-
-stages::Progress verifying() {
-  return progress_line("verifying the checkpoint,");
-}
-
-Start new_run(const LaunchOptions& options, const Machine& machine) {
-  Start start{.manifest =
-                  options.from.empty()
-                      ? load_manifest(options.manifest, options.overrides, machine)
-                      : manifest_of_model(options.from, options.files, options.overrides, machine)};
-  start.goes_on_from = check_start(start.manifest, verifying(), machine.free_threads);
-  RunDirectory::check_free(start.manifest->dir);
-  start.changed = start.manifest->changed;
-  start.manifest->changed.clear();
-  return start;
-}
-
-void refuse_overrides(const std::vector<std::string>& overrides,
-                      std::initializer_list<const char*> keys, const std::string& why) {
-  for (const std::string& override_ : overrides)
-    for (const char* key : keys)
-      if (override_.starts_with(std::string(key) + "="))
-        throw Error(ErrorKind::usage, fmt::format("--set {}: {}", key, why));
-}
-
-Start resumed_run(const LaunchOptions& options, const Machine& machine) {
-  refuse_overrides(options.overrides, {"run.dir"}, "a resumed run stays in its directory");
-  const auto path =
-      (std::filesystem::absolute(options.resume) / "").lexically_normal().parent_path();
-  RunDirectory directory = RunDirectory::reopen(path);
-  Start start{.manifest =
-                  load_manifest(path / kManifestFile, options.overrides, machine, Purpose::resume)};
-  start.resumed = true;
-  start.directory.emplace(std::move(directory));
-  // The directory may have been moved since; the run continues where it is now.
-  start.manifest.resolve(start.manifest->dir, path.string());
-  start.point = find_resume_point(path, verifying(), machine.free_threads);
-  const ResumePoint& point = start.point;
-  if (!point.checkpoint) {
-    if (!point.torn.empty())
-      throw Error(ErrorKind::data, fmt::format("{} has no checkpoint to go on from: {}",
-                                               path.string(), point.torn.front().reason));
-    start.goes_on_from = check_start(start.manifest, verifying(), machine.free_threads);
-    return start;
-  }
-  refuse_overrides(
-      options.overrides, {"checkpoint.resume", "checkpoint.weights_only"},
-      fmt::format("a resumed run goes on from its own newest checkpoint; start a new run with: "
-                  "troupe launch {}/{} --set run.dir=DIR --set checkpoint.resume={}",
-                  path.string(), kManifestFile, point.path.string()));
-  start.goes_on_from = point.checkpoint->info();
-  if (start.step() < start.manifest->max_steps) check_fits(start.manifest, *point.checkpoint);
-  start.point.checkpoint.reset();  // the run needs its open files no more
-  return start;
-}
-
-/// The manifest for the workers, with the checkpoint that they start from now.
-Manifest trained_manifest(const Start& start) {
-  Manifest manifest = start.manifest;
-  if (start.point.path.empty()) return manifest;
-  manifest->checkpoint.resume = start.point.path.string();
-  manifest->checkpoint.weights_only = false;
-  return manifest;
-}
+constexpr std::int64_t kEveryStep = std::numeric_limits<std::int64_t>::max();
 
 /// Says that a resumed run goes on without the hosts that its last launch had: nobody has named
 /// any.
@@ -157,7 +84,8 @@ void write_directory(const Start& start, const Machine& machine,
   stages::note_newest(directory.path() / kCheckpoints,
                       start.point.path.empty() ? -1 : start.step());
   directory.remove(kOutcomeFile);
-  cut_back_metrics(directory.path() / kMetricsFile, start.step());
+  // Steps that are lost with their state are computed again then, and not written again.
+  cut_back_metrics(directory.path() / kMetricsFile, start.adopts ? kEveryStep : start.step());
   directory.write(kManifestFile, start.manifest.to_toml());
   nlohmann::json where = to_json(machine);
   where["version"] = TROUPE_VERSION;
@@ -176,6 +104,7 @@ void tell_start(const Start& start, bool resumed, ConsoleWriter& console) {
         fmt::format("note      the manifest is of a run that was changed on the way, "
                     "which this run does not repeat: {}\n",
                     fmt::join(start.changed, "; ")));
+  if (start.adopts) return;
   if (resumed && start.point.path.empty())
     console.show("starting  again: this run has no checkpoint of its own\n");
   if (!start.goes_on_from) return;
@@ -216,18 +145,23 @@ int train(const Manifest& trained, const Start& start, const Machine& machine,
       });
   if (!manifest->on_save.empty())
     hook.emplace(hook_command(manifest), [&](const std::string& text) { log.on_event(text); });
-  ClusterRun run({.manifest = manifest,
-                  .spec = spec,
-                  .peak = peak,
-                  .machine = machine,
-                  .directory = directory,
-                  .log = log,
-                  .control = control,
-                  .signals = signals,
-                  .console = console,
-                  .hosts = gathering ? gathering->door() : nullptr});
+  ClusterRun run(
+      {.manifest = manifest,
+       .spec = spec,
+       .peak = peak,
+       .machine = machine,
+       .directory = directory,
+       .log = log,
+       .control = control,
+       .signals = signals,
+       .console = console,
+       .hosts = gathering ? gathering->door() : nullptr,
+       .record_hosts = [&] { record_hosts(*gathering, directory); },
+       .predecessor = predecessor_of(start.adopts ? start.lost : std::nullopt, directory)});
+  if (gathering) gathering->take_charge();
   const actors::Outcome outcome = run.run(start.step());
   if (run.fallen()) kept->leave();
+  if (gathering && run.has_other_launcher()) gathering->abandon();
   kept.reset();  // while the directory is this run's
   const End end{
       .outcome = outcome,
@@ -259,9 +193,14 @@ void check_room(const Manifest& manifest, std::span<const actors::Host> named) {
 std::unique_ptr<HostGathering> gather_hosts(HostsPlan plan, const Manifest& manifest,
                                             const Machine& machine, ConsoleWriter& console) {
   if (plan.start == HostsPlan::Start::none) return nullptr;
-  check_room(manifest, plan.named);
+  const bool takes_over = plan.takeover.has_value();
+  if (!takes_over) check_room(manifest, plan.named);
   auto gathering = std::make_unique<HostGathering>(std::move(plan), manifest, machine);
   console.show(gathering->join_line());
+  if (takes_over) {  // with the hosts that there are, as after any loss
+    gathering->check_files(first_folder_above(manifest->dir), token_files(manifest));
+    return gathering;
+  }
   gathering->wait([&console](const std::string& text) { console.show(text); });
   const HostsFound found = look_at_hosts(*gathering, manifest);
   console.show(to_text(found));
@@ -315,6 +254,15 @@ bool is_done(const Start& start, ConsoleWriter& console) {
   return true;
 }
 
+/// How the hosts of the run come together.
+HostsPlan plan_hosts(const LaunchOptions& options, const Start& start, const Job& job,
+                     ConsoleWriter& console) {
+  if (start.lost)
+    return plan_takeover(*start.lost, start.directory->term().number, options.overrides.empty(),
+                         console);
+  return plan_hosts(options.hosts, start.manifest, job);
+}
+
 int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter& console) {
   ::signal(SIGPIPE, SIG_IGN);  // a closed console must not end the run
   ::signal(SIGXFSZ, SIG_IGN);  // so a file size limit fails the write instead of ending the run
@@ -331,7 +279,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   actors::RunSpec spec = to_run_spec(start.manifest);
   tensor::require_openmp_threads(spec.cluster.device.threads);
   const Placement placement = place(spec);
-  HostsPlan hosts = plan_hosts(options.hosts, start.manifest, job);
+  HostsPlan hosts = plan_hosts(options, start, job, console);
   spec.cluster.hosts = hosts.named;
   if (hosts.start == HostsPlan::Start::none)
     check_memory(spec, placement, machine, start.manifest.name());
@@ -348,6 +296,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   if (gathering) {
     control.open_to_hosts(gathering->address(), 0, gathering->authority());
     spec.cluster.hosts = gathering->hosts();
+    start.adopts = gathering->inherits();
     check_memory(spec, placement, machine, start.manifest.name());
   }
   if (start.resumed)
@@ -361,6 +310,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   if (!start.directory) start.directory.emplace(RunDirectory::create(spec.dir));
   write_directory(start, machine, spec.cluster.hosts, *start.directory, control, console);
   let_more_join(gathering.get(), files.get(), *start.directory);
+  if (gathering) record_hosts(*gathering, *start.directory);
   console.show(summary(spec, placement, *start.manifest->cluster.pin) + gpu_line(machine));
   console.show(corpus_lines(spec, corpus));
   console.show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));

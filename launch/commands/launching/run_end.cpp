@@ -10,15 +10,18 @@
 namespace troupe::launch {
 namespace {
 
-/// Writes outcome.json and removes control.json. If the disk is full, control.json, which is not
-/// needed any more, is removed first to make room.
+/// Writes outcome.json and removes what tells where the run is found. If the disk is full, that,
+/// which is not needed any more, is removed first to make room.
 void write_ending(const Ending& ending, const RunDirectory& directory, ConsoleWriter& console) {
   const std::string text = to_json(ending).dump() + "\n";
+  const auto remove_others = [&] {
+    for (const char* file : {kControlFile, kHostsFile}) directory.remove(file);
+  };
   try {
     directory.write(kOutcomeFile, text);
-    directory.remove(kControlFile);
+    remove_others();
   } catch (const Error&) {
-    directory.remove(kControlFile);
+    remove_others();
     try {
       directory.write(kOutcomeFile, text);
     } catch (const Error& error) {

@@ -146,6 +146,10 @@ inline constexpr std::array kOperationKeys{
     Key{"cluster", "trusted_network", SETTING(engine.trusted_network), "false", "",
         "Accept hosts whose addresses are not private: messages between ranks travel in plain "
         "text, so that who can send packets on that network may read and change them"},
+    Key{"cluster", "director_wait", SETTING(engine.director_wait_s), "120.0", "seconds",
+        "How long hosts keep their workers, with all state, once the launcher is lost, for another "
+        "one that launch --resume starts on any host; 0: not at all",
+        from_zero_to(86400)},
 
     Key{"recovery", "on_failure", SETTING(recovery.on_failure, kOnFailure), "\"replace\"", "",
         "What to do about a lost worker: replace it, shrink to the ranks left, or stop: save what "

@@ -36,6 +36,7 @@ struct Settings : actors::RunSpec {
     std::vector<std::string> forward;  ///< variables that agents are given
     bool mixed_cpus = false;
     bool trusted_network = false;  ///< ranks may have addresses that are not private
+    double director_wait_s = 0;  ///< for which agents wait for another launcher; 0: not at all
   } engine;
 
   bool other_data = false;     ///< checkpoint.other_data

@@ -1,21 +1,15 @@
+#include "tests/actors/director/agents.h"
+
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <array>
 #include <boost/test/unit_test.hpp>
-#include <caf/scoped_actor.hpp>
 #include <chrono>
 #include <cmath>
-#include <future>
-#include <optional>
 #include <thread>
 
-#include "actors/agent/host_agent.h"
-#include "actors/director/hosts.h"
-#include "actors/messages/secret.h"
-#include "actors/protocol/protocol_events.h"
 #include "actors/security/sockets.h"
-#include "tests/support/temp_dir.h"
 
 // Tests the launcher's side of other hosts and their agents, each in an actor system of its own, on
 // loopback.
@@ -24,88 +18,9 @@ namespace troupe::test {
 
 BOOST_AUTO_TEST_SUITE(agents_test)
 
-namespace {
-
 using namespace actors;
 
-const std::map<std::string, std::string> kTraits{{"program", "0.1 (ab)"}, {"UCX", "1.13.1"}};
-
-/// The workers of the launcher's own host, of which there are none.
-class NoWorkers : public Processes {
- public:
-  void spawn(const WorkerBootstrap&) override { BOOST_ERROR("a worker on the wrong host"); }
-  void kill(std::uint64_t) override {}
-  void kill_all() override {}
-  double cpu_seconds(std::uint64_t) const override { return 0; }
-};
-
-/// An agent on a thread, whose workers are this command.
-class RunningAgent {
- public:
-  RunningAgent(const Authority& authority, int port, const std::string& host,
-               std::vector<std::string> command = {"/bin/cat"},
-               std::map<std::string, std::string> traits = kTraits,
-               const std::string& address = "127.0.0.1")
-      : agent_(HostAgent::create({.hello = {.token = authority.issue(Role::host, host).token,
-                                            .host = {.name = host, .slots = 1, .cores = 3},
-                                            .incarnation = random_u64(),
-                                            .address = address,
-                                            .traits = std::move(traits)},
-                                  .credentials = authority.issue(Role::host, host),
-                                  .address = "127.0.0.1",
-                                  .port = port,
-                                  .worker_command = std::move(command)})),
-        outcome_(std::async(std::launch::async, [this] { return agent_->run(); })) {}
-  ~RunningAgent() { agent_->end({}); }
-
-  HostAgent& agent() { return *agent_; }
-  Outcome outcome() { return outcome_.get(); }
-
- private:
-  std::unique_ptr<HostAgent> agent_;
-  std::future<Outcome> outcome_;
-};
-
-/// The director's actor as far as hosts know it: takes the events that they send.
-class Listener {
- public:
-  explicit Listener(Hosts& hosts) : self_{hosts.system()} {
-    hosts.serve(caf::actor_cast<caf::actor>(self_), {});
-  }
-  template <typename E>
-  E next() {
-    std::optional<E> found;
-    while (!found)
-      self_->receive([&](const Event& event) {
-        if (const auto* one = std::get_if<E>(&event)) found = *one;
-      });
-    return *found;
-  }
-
- private:
-  caf::scoped_actor self_;
-};
-
-/// A launcher that names the host h1, of two slots, and lets others have one.
-struct Launcher {
-  const TempDir dir;
-  const Authority authority;
-  const std::shared_ptr<Hosts> hosts =
-      Hosts::open({.address = "127.0.0.1",
-                   .credentials = authority.issue(Role::director, "director"),
-                   .traits = kTraits,
-                   .slots = {{"h1", 2}},
-                   .other_slots = 1,
-                   .silent_s = 3,
-                   .own = "h0"});
-  Listener director{*hosts};
-  NoWorkers own;
-  const std::unique_ptr<Processes> workers = hosts->workers(own);
-
-  void spawn(std::uint64_t incarnation) {
-    workers->spawn({.incarnation = incarnation, .log_dir = dir.path().string(), .on = "h1"});
-  }
-};
+namespace {
 
 /// Between an agent and a launcher: closes the first connections without a word, and passes on what
 /// is said on the next one.

@@ -11,6 +11,7 @@
 #include <numeric>
 
 #include "actors/messages/control_plane.h"
+#include "actors/messages/message_checks.h"
 
 // CAF drops a message silently if its type is not registered or cannot be read back: every type
 // that crosses a process border is written and read here, inside a message as on the wire.
@@ -85,6 +86,51 @@ BOOST_FIXTURE_TEST_CASE(configuration_orders_survive_the_wire, System) {
   BOOST_TEST(peers.configuration == 3u);
   BOOST_TEST(peers.members.at(7).address == std::string("\0\xff", 2));
   BOOST_TEST(peers.members.at(7).incarnation == ~0ull);
+}
+
+BOOST_FIXTURE_TEST_CASE(what_a_takeover_needs_survives_the_wire, System) {
+  const Rejoin whole{.token = "t",
+                     .member = {.id = 4, .incarnation = ~0ull, .pid = 9, .host = "h"},
+                     .configuration = 5,
+                     .held = {{.header = some_configuration(), .rank = 3, .reached = true}},
+                     .commits = {{.step = 8,
+                                  .loss = std::numeric_limits<double>::infinity(),
+                                  .grad_norm = 0.1,
+                                  .targets = 64}}};
+  const Rejoin copy = round_trip(system, whole);
+  BOOST_TEST(copy.member.incarnation == ~0ull);
+  BOOST_TEST((copy.held.at(0).header.shape == some_configuration().shape));
+  BOOST_TEST((copy.held.at(0).header.number == 3u && copy.held.at(0).rank == 3));
+  BOOST_TEST((copy.held.at(0).reached && copy.configuration == 5u));
+  const CommittedStep& commit = copy.commits.at(0);
+  BOOST_TEST(bits_of(commit.loss) == bits_of(whole.commits[0].loss));
+  BOOST_TEST((commit.step == 8 && commit.grad_norm == 0.1 && commit.targets == 64));
+  BOOST_TEST(fault_in(copy) == "");
+  const auto refused = [&](auto change) {
+    Rejoin changed = whole;
+    change(changed);
+    return fault_in(changed);
+  };
+  BOOST_TEST(refused([](Rejoin& r) { r.held[0].rank = 4; }) == "a worker that is rank 4 of 4");
+  BOOST_TEST(refused([](Rejoin& r) { r.configuration = 2; }) != "");
+  BOOST_TEST(refused([](Rejoin& r) { r.held[0].header.shape.mesh.pp = 1 << 30; }) != "");
+  BOOST_TEST(refused([](Rejoin& r) { r.commits[0].step = 0; }) != "");
+  BOOST_TEST(refused([](Rejoin& r) { r.member.id = -1; }) != "");
+
+  const auto taken = round_trip(
+      system,
+      TakenOver{.hello = {.host = {.name = "h1", .slots = 2}, .door = 29600}, .workers = {~0ull}});
+  BOOST_TEST((taken.hello.host.name == "h1" && taken.hello.door == 29600));
+  BOOST_TEST(taken.workers == std::vector{~0ull});
+  const auto state =
+      round_trip(system, AgentState{.term = 3, .is_orphaned = true, .silent_s = 8.5});
+  BOOST_TEST((state.term == 3u && state.is_orphaned && state.silent_s == 8.5));
+  const auto begin = round_trip(system, RunBegins{.term = 2, .wait_s = 120, .token = "d"});
+  BOOST_TEST((begin.term == 2u && begin.wait_s == 120 && begin.token == "d"));
+  BOOST_TEST(round_trip(system, NewDirector{.term = 2, .token = "d"}).token == "d");
+  BOOST_TEST(round_trip(system, TakeOver{.token = "r", .term = 4}).term == 4u);
+  BOOST_TEST(round_trip(system, AskAgent{.token = "r"}).token == "r");
+  BOOST_TEST(round_trip(system, Resident{.incarnation = 7}).incarnation == 7u);
 }
 
 BOOST_FIXTURE_TEST_CASE(layouts_survive_the_wire, System) {

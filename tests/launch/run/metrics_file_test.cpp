@@ -184,8 +184,8 @@ BOOST_AUTO_TEST_CASE(the_last_step_is_found_behind_a_torn_line) {
   const TempDir dir;
   const auto path =
       dir.write("metrics.jsonl", "{\"step\":1}\n{\"step\":2,\"loss\":1}\n{\"step\":3");
-  BOOST_TEST(launch::last_metrics_step(path) == 2);
-  BOOST_TEST(launch::last_metrics_step(dir / "missing") == 0);
+  BOOST_TEST(launch::metrics_end(path).step == 2);
+  BOOST_TEST(launch::metrics_end(dir / "missing").step == 0);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
