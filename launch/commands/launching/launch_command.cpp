@@ -197,10 +197,7 @@ std::unique_ptr<HostGathering> gather_hosts(HostsPlan plan, const Manifest& mani
   if (!takes_over) check_room(manifest, plan.named);
   auto gathering = std::make_unique<HostGathering>(std::move(plan), manifest, machine);
   console.show(gathering->join_line());
-  if (takes_over) {  // with the hosts that there are, as after any loss
-    gathering->check_files(first_folder_above(manifest->dir), token_files(manifest));
-    return gathering;
-  }
+  if (takes_over) return gathering;  // with the hosts that there are, as after any loss
   gathering->wait([&console](const std::string& text) { console.show(text); });
   const HostsFound found = look_at_hosts(*gathering, manifest);
   console.show(to_text(found));

@@ -121,7 +121,7 @@ BOOST_FIXTURE_TEST_CASE(what_a_takeover_needs_survives_the_wire, System) {
       system,
       TakenOver{.hello = {.host = {.name = "h1", .slots = 2}, .door = 29600}, .workers = {~0ull}});
   BOOST_TEST((taken.hello.host.name == "h1" && taken.hello.door == 29600));
-  BOOST_TEST(taken.workers == std::vector{~0ull});
+  BOOST_TEST(taken.workers == std::vector<std::uint64_t>{~0ull});
   const auto state =
       round_trip(system, AgentState{.term = 3, .is_orphaned = true, .silent_s = 8.5});
   BOOST_TEST((state.term == 3u && state.is_orphaned && state.silent_s == 8.5));
