@@ -24,6 +24,7 @@ BOOST_AUTO_TEST_CASE(orders_count_from_the_launcher_alone) {
   const caf::actor agent = system.spawn<AgentActor>(
       AgentSpec{}, caf::actor_cast<caf::actor>(launcher), std::ref(processes),
       std::ref(own_threads), [&](const Outcome& outcome) { ended.set_value(outcome); });
+  caf::anon_send(agent, DoorOpened{});
   launcher->receive([](const HostHello&) { return HostWelcome{}; });
   launcher->receive([](const AgentBeat&) {});
   stranger->send(agent, Dismissed{.exit_code = 3, .reason = "a stranger says so"});

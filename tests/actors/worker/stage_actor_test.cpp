@@ -51,8 +51,9 @@ struct Worker {
                                                    static_cast<std::uint16_t>(process.publish()));
     };
     const LauncherRefs refs{.director = at(director), .door = at(door)};
-    here.system.spawn<StageActor>(refs, Join{.token = "old", .member = {.incarnation = 7}},
-                                  std::ref<OrderSink>(orders), std::chrono::hours(1));
+    stage = caf::actor_cast<caf::actor>(here.system.spawn<StageActor>(
+        refs, Join{.token = "old", .member = {.incarnation = 7}}, std::ref<OrderSink>(orders),
+        std::chrono::hours(1)));
     director.self->receive([&](const Join&) {
       of_director = caf::actor_cast<StageRef>(director.self->current_sender());
     });
@@ -61,7 +62,10 @@ struct Worker {
       of_door = caf::actor_cast<StageRef>(door.self->current_sender());
     });
   }
-  ~Worker() { door.self->send(of_door, Finish{}); }
+  ~Worker() {  // as its process does at its end
+    here.self->send_exit(stage, caf::exit_reason::user_shutdown);
+    here.self->wait_for(stage);
+  }
 
   /// The agent tells of another director, which is the agent's own process here.
   Rejoin turn(std::uint64_t term) {
@@ -83,6 +87,7 @@ struct Worker {
 
   Orders orders;
   Process here, director, door;
+  caf::actor stage;
   StageRef of_director, of_door;
 };
 
