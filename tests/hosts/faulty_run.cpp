@@ -225,7 +225,9 @@ void FaultyRun::take_over(int host) {
   launcher_.emplace(*lab_, host,
                     std::vector<std::string>{binary_on_hosts(), "launch", "--resume", dir_});
   launcher_host_ = host;
-  if (!launcher_->read_until("step ")) BOOST_FAIL(launcher_->finish().err);
+  if (launcher_->read_until("step ")) return;
+  const Finished end = launcher_->finish();
+  BOOST_FAIL("exit code " << end.exit_code << ": " << end.out << end.err);
 }
 
 void FaultyRun::train(int steps) {

@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(a_launch_tells_of_its_hosts_and_the_doctor_of_them_alone) {
   hosts.check_nothing_is_left(2);
   const Finished run = hosts.launch("h0:1\nh1:1\n");
   BOOST_REQUIRE_MESSAGE(run.exit_code == 0, run.err);
-  for (const std::string words :
+  for (const std::string& words :
        {"host      h1, eth0 " + Lab::address(1), std::string("ways      2 between hosts"),
         std::string("equal     CAF ")})
     BOOST_TEST(run.out.find(words) != std::string::npos, words << " in " << run.out);
