@@ -51,7 +51,7 @@ caf::behavior AgentActor::make_behavior() {
           of_launcher<DirectorBeat>([this](const auto& answer) { answered(answer); }),
           of_launcher<FilesWanted>([this](const auto& wanted) { files_.look_for(wanted); }),
           of_launcher<FilesAway>([this](const auto& away) { files_.bring(away); }),
-          [this](const FilesNeeded& needed) { return files_.need(needed); },
+          [this](const FilesNeeded& needed) { return need(needed); },
           of_launcher<SurveyBegun>([this](const auto& order) { surveyor_.obey(order); }),
           of_launcher<ProbeLinks>([this](const auto& order) { surveyor_.obey(order); }),
           of_launcher<SurveyEnded>([this](const auto& order) { surveyor_.obey(order); }),
@@ -123,7 +123,7 @@ void AgentActor::start(const StartWorker& order) {
   bootstrap.cores = spec_.hello.host.cores;
   bootstrap.device = spec_.device;
   files_.place(bootstrap);
-  workers_.insert(bootstrap.incarnation);
+  workers_[bootstrap.incarnation] = newest_token_ = bootstrap.token;
   processes_.spawn(bootstrap);
 }
 
@@ -153,7 +153,7 @@ void AgentActor::leave(const LeaveOrdered& order) {
 void AgentActor::beat() {
   if (ends_if_over()) return;
   AgentBeat beat;
-  for (const std::uint64_t worker : workers_)
+  for (const auto& [worker, token] : workers_)
     beat.cpu_seconds[worker] = processes_.cpu_seconds(worker);
   beat.sent_s = now_s();
   if (const auto ahead = clock_.ahead(beat.sent_s)) beat.clock = *ahead;
@@ -198,7 +198,7 @@ TakenOver AgentActor::turn_to(const TakeOver& order) {
     hosts_ = launcher;
     monitor(hosts_);
     clock_ = {};
-    for (const std::uint64_t worker : workers_)
+    for (const auto& [worker, token] : workers_)
       residents_.contains(worker) ? (void)inherited_.insert(worker) : processes_.kill(worker);
     spdlog::info("obeys another launcher, of term {}", order.term);
   }
@@ -214,6 +214,15 @@ void AgentActor::begin(const RunBegins& order) {
 void AgentActor::note(const Resident& resident) {
   if (current_sender() && workers_.contains(resident.incarnation))
     residents_[resident.incarnation] = caf::actor_cast<StageRef>(current_sender());
+}
+
+/// Gives any worker what it needs of files: those of an earlier launcher have another token than
+/// the newest one.
+caf::result<FilesHere> AgentActor::need(FilesNeeded needed) {
+  if (std::ranges::any_of(
+          workers_, [&](const auto& worker) { return equal_secrets(worker.second, needed.token); }))
+    needed.token = newest_token_;
+  return files_.need(needed);
 }
 
 void AgentActor::end(const Outcome& outcome) {

@@ -60,6 +60,7 @@ class AgentActor : public ControlActor {
   TakenOver turn_to(const TakeOver& order);
   void begin(const RunBegins& order);
   void note(const Resident& resident);
+  caf::result<FilesHere> need(FilesNeeded needed);
   void end(const Outcome& outcome);
   void on_failure(const std::string& what) override;
   void on_error_of_peer(const std::string&) override {}
@@ -71,7 +72,8 @@ class AgentActor : public ControlActor {
   LocalProcesses& processes_;
   std::function<void(const Outcome&)> on_end_;
   int door_ = 0;  ///< port at which the host's workers find this actor
-  std::set<std::uint64_t> workers_;
+  std::map<std::uint64_t, std::string> workers_;  ///< their tokens
+  std::string newest_token_;                      ///< of the worker that was started last
   Surveyor surveyor_;
   Allegiance allegiance_;
   ClockMeter clock_;    ///< of the launcher that is obeyed

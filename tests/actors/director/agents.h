@@ -122,11 +122,9 @@ struct Launcher : OwnAuthority {
   NoWorkers own;
   const std::unique_ptr<actors::Processes> workers = hosts->workers(own);
 
-  void spawn(std::uint64_t incarnation) {
-    workers->spawn({.token = "secret",
-                    .incarnation = incarnation,
-                    .log_dir = dir.path().string(),
-                    .on = "h1"});
+  void spawn(std::uint64_t incarnation, const std::string& token = "secret") {
+    workers->spawn(
+        {.token = token, .incarnation = incarnation, .log_dir = dir.path().string(), .on = "h1"});
   }
 };
 

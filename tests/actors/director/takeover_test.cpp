@@ -31,6 +31,7 @@ class Stage {
     while (text.empty()) text = content_of(dir / "bootstrap");  // the test's timeout bounds it
     const WorkerBootstrap bootstrap = parse_bootstrap(text);
     BOOST_TEST(bootstrap.incarnation == incarnation);
+    token_ = bootstrap.token;
     std::filesystem::remove(dir / "bootstrap");
     door_ = *system_.middleman().remote_actor(bootstrap.host,
                                               static_cast<std::uint16_t>(bootstrap.port));
@@ -53,8 +54,19 @@ class Stage {
                  [](const caf::error&) { BOOST_ERROR("nobody answered"); });
     return manifest;
   }
+  /// Whether the agent gives it files.
+  bool is_given_files() {
+    bool given = false;
+    self_
+        ->request(caf::actor_cast<AgentRef>(door_), caf::infinite,
+                  FilesNeeded{.token = token_, .path = "/a"})
+        .receive([&](const FilesHere& files) { given = files.path == "/a"; },
+                 [](const caf::error&) {});
+    return given;
+  }
 
  private:
+  std::string token_;
   ControlPlaneConfig config_{1};
   caf::actor_system system_{config_};
   caf::actor door_;
@@ -127,8 +139,9 @@ BOOST_AUTO_TEST_CASE(workers_are_told_of_a_director_that_has_not_started_them) {
   second.hosts->take_over({record}, 2, true);
   second.director.serve({.term = 2, .token = "second"});
   second.director.next<HostJoined>();
-  second.spawn(8);
+  second.spawn(8, "other");
   Stage young(dir, 8);
+  BOOST_TEST((old.is_given_files() && young.is_given_files()));
   BOOST_TEST(old.next_director().term == 2u);
   first.workers->kill_all();
   first.hosts->dismiss("the run is over");
