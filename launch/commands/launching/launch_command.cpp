@@ -251,6 +251,20 @@ bool is_done(const Start& start, ConsoleWriter& console) {
   return true;
 }
 
+/// The placement on the hosts that there are, which may be others than were named. Without room for
+/// all ranks, as where a run begins with fewer hosts, it is that on no hosts: the cluster that
+/// starts is smaller, which is told.
+Placement place_on_hosts_of(const actors::RunSpec& spec, ConsoleWriter& console) try {
+  return place(spec);
+} catch (const Error& error) {
+  if (error.kind() != ErrorKind::unavailable) throw;
+  console.show(fmt::format(
+      "note      the run begins with the largest cluster that its hosts hold: {}\n", error.what()));
+  actors::RunSpec anywhere = spec;
+  anywhere.cluster.hosts.clear();
+  return place(anywhere);
+}
+
 /// How the hosts of the run come together.
 HostsPlan plan_hosts(const LaunchOptions& options, const Start& start, const Job& job,
                      ConsoleWriter& console) {
@@ -275,7 +289,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   if (is_done(start, console)) return 0;
   actors::RunSpec spec = to_run_spec(start.manifest);
   tensor::require_openmp_threads(spec.cluster.device.threads);
-  const Placement placement = place(spec);
+  Placement placement = place(spec);
   HostsPlan hosts = plan_hosts(options, start, job, console);
   spec.cluster.hosts = hosts.named;
   if (hosts.start == HostsPlan::Start::none)
@@ -294,6 +308,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
     control.open_to_hosts(gathering->address(), 0, gathering->authority());
     spec.cluster.hosts = gathering->hosts();
     start.adopts = gathering->inherits();
+    placement = place_on_hosts_of(spec, console);
     check_memory(spec, placement, machine, start.manifest.name());
   }
   if (start.resumed)

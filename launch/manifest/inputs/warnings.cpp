@@ -43,7 +43,8 @@ std::string shortage_of_host(const actors::RunSpec& spec, const Placement& place
 /// enough.
 std::string shortage(const actors::RunSpec& spec, const Placement& placement,
                      const Machine& machine) {
-  if (!placement.host_of_rank.empty()) return shortage_of_host(spec, placement);
+  if (!spec.cluster.hosts.empty())  // without room for all ranks a smaller cluster starts
+    return placement.host_of_rank.empty() ? "" : shortage_of_host(spec, placement);
   std::string who = counted(spec.num_ranks(), "rank");
   if (placement.spares > 0) who += " and " + counted(placement.spares, "spare");
   const std::int64_t gpu_bytes = memory_of_gpu(machine);
