@@ -243,7 +243,10 @@ std::size_t FaultyRun::times_lost(int host) const {
 }
 
 std::size_t FaultyRun::times_come(int host) const {
-  return num_events(dir_, "host", {{"host", name_of(host)}, {"state", "spare"}});
+  const auto come = [&](const char* state) {
+    return num_events(dir_, "host", {{"host", name_of(host)}, {"state", state}});
+  };
+  return come("spare") + come("joined");
 }
 
 int FaultyRun::pick_host_but(const std::set<int>& others) {
