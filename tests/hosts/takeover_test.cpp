@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -19,18 +20,29 @@ BOOST_AUTO_TEST_SUITE(takeover_test)
 
 namespace {
 
-/// A run of many steps, launched on host 0 of a lab, which others take over.
+/// A run of many steps, launched on host 0 of a lab, which others take over. Host `apart` has
+/// empty folders of its own for runs and caches.
 class Run {
  public:
-  Run(Keys keys, const std::string& hosts, int num_hosts) : lab(num_hosts) {
+  Run(Keys keys, const std::string& hosts, int num_hosts, int apart = -1) : lab(num_hosts) {
     keys["run.max_steps"] = "100000";
+    keys["cluster.forward_env"] = R"(["XDG_CACHE_HOME"])";
     lab.start_ssh();
-    first.emplace(lab, 0, launch_on_hosts(place, place.manifest("run", on_hosts(keys)), hosts));
+    for (const char* folder : {"runs", "cache"}) {
+      std::filesystem::create_directories(place.dir / folder);
+      if (apart >= 0) lab.make_private(apart, (place.dir / folder).string());
+    }
+    first.emplace(lab, 0,
+                  with_cache(launch_on_hosts(place, place.manifest("run", on_hosts(keys)), hosts)));
     BOOST_REQUIRE(first->read_until("step 5/"));
   }
   std::string dir() const { return place.run("run"); }
   std::vector<std::string> resume() const {
-    return {binary_on_hosts(), "launch", "--resume", dir()};
+    return with_cache({binary_on_hosts(), "launch", "--resume", dir()});
+  }
+  std::vector<std::string> with_cache(std::vector<std::string> words) const {
+    words.insert(words.begin(), {"env", "XDG_CACHE_HOME=" + (place.dir / "cache").string()});
+    return words;
   }
   /// Another launcher takes the run over.
   HostProgram& take_over(int host) { return next.emplace(lab, host, resume()); }
@@ -149,6 +161,23 @@ BOOST_AUTO_TEST_CASE(state_that_is_lost_with_the_launcher_comes_from_the_checkpo
   HostProgram& launcher = run.take_over(1);
   read_new_steps(launcher, run.dir(), 3);
   run.end_and_compare(1);
+}
+
+BOOST_AUTO_TEST_CASE(checkpoints_are_gathered_by_the_other_launcher_too) {
+  // The run's directory is the first host's own, so that the others are launched there.
+  Run run({{"mesh.pp", "2"}, {"checkpoint.gather", "true"}, {"checkpoint.interval", "5"}},
+          "h0:1\nh1:1\n", 2, 1);
+  wait_for_event(run.dir(), "checkpoint");
+  kill(run.first->pid(), SIGKILL);
+  HostProgram& launcher = run.take_over(0);
+  BOOST_REQUIRE(launcher.read_until("from memory"));
+  const std::size_t saved = num_events(run.dir(), "checkpoint");
+  while (num_events(run.dir(), "checkpoint") == saved) read_new_steps(launcher, run.dir(), 1);
+  // No memory has any state: the host that does not see the checkpoint is brought it.
+  kill(worker_on(run.lab, 1), SIGKILL);
+  kill(launcher.pid(), SIGKILL);
+  read_new_steps(run.take_over(0), run.dir(), 3);
+  run.end_and_compare(0);
 }
 
 BOOST_AUTO_TEST_CASE(a_live_run_is_not_taken_over) {
