@@ -19,13 +19,15 @@ Outcome retry(std::string reason) {
 }  // namespace
 
 AgentActor::AgentActor(caf::actor_config& config, AgentSpec spec, const caf::actor& hosts,
-                       LocalProcesses& processes, OwnThreads& own_threads,
+                       LocalProcesses& processes, OwnThreads& own_threads, Answers answers,
                        std::function<void(const Outcome&)> on_end)
     : ControlActor(config),
       spec_(std::move(spec)),
       hosts_(caf::actor_cast<HostsRef>(hosts)),
       files_(*this, spec_, own_threads),
       processes_(processes),
+      own_threads_(own_threads),
+      answers_(std::move(answers)),
       on_end_(std::move(on_end)),
       surveyor_(*this, spec_.hello.address, own_threads) {}
 
@@ -72,6 +74,7 @@ caf::behavior AgentActor::make_behavior() {
           [this](const SurveyorTold& told) {
             std::visit([this](const auto& answer) { send(hosts_, answer); }, told.what);
           },
+          [this](const LauncherLookedFor& result) { looked(result); },
           [this](const LeaveOrdered& order) { leave(order); },
           [this](Tick) { beat(); },
       });
@@ -152,6 +155,7 @@ void AgentActor::leave(const LeaveOrdered& order) {
 
 void AgentActor::beat() {
   if (ends_if_over()) return;
+  look_for_launcher();
   AgentBeat beat;
   for (const auto& [worker, token] : workers_)
     beat.cpu_seconds[worker] = processes_.cpu_seconds(worker);
@@ -206,9 +210,27 @@ TakenOver AgentActor::turn_to(const TakeOver& order) {
 }
 
 void AgentActor::begin(const RunBegins& order) {
+  begin_ = order;
   allegiance_.begins(order.term, order.wait_s);
   for (const std::uint64_t worker : std::exchange(inherited_, {}))
     send(residents_.at(worker), NewDirector{.term = order.term, .token = order.token});
+}
+
+/// A launcher that is there although the connection has ended goes on without this host, whose
+/// workers would only be in the way of those of the next agent.
+void AgentActor::look_for_launcher() {
+  if (!allegiance_.is_gone() || begin_.port == 0 || std::exchange(looks_, true)) return;
+  system().spawn<caf::detached>([agent = caf::actor_cast<caf::actor>(this), begin = begin_,
+                                 answers = answers_, thread = own_threads_.token()] {
+    caf::anon_send(agent, LauncherLookedFor{.term = begin.term,
+                                            .is_there = answers(begin.address, begin.port)});
+  });
+}
+
+void AgentActor::looked(const LauncherLookedFor& result) {
+  looks_ = false;
+  if (result.is_there && result.term == allegiance_.term() && allegiance_.is_gone())
+    end(retry("the run has gone on without this host"));
 }
 
 void AgentActor::note(const Resident& resident) {

@@ -27,16 +27,25 @@ struct DoorOpened {
   int port = 0;
 };
 
+/// What a thread of the agent has found of a launcher whose connection has ended. Sent only within
+/// the agent.
+struct LauncherLookedFor {
+  std::uint64_t term = 0;
+  bool is_there = false;
+};
+
 /// The actor of an agent: orders of the director's process become those of `processes`, and ends of
 /// workers messages. It is the door through which the host's workers join: it passes their Hello
 /// on, and is gone when they cannot go on. If the launcher is lost, it keeps them for another one,
 /// which takes it over (messages/takeover_messages.h). It joins once its own door is open.
 class AgentActor : public ControlActor {
  public:
+  /// Whether a launcher lets hosts join at an address. Called by threads of the agent.
+  using Answers = std::function<bool(const std::string& address, int port)>;
   /// `hosts` is the launcher's HostsActor; `on_end` is called once, when the host is dismissed, or
   /// the launcher is lost and no other has come in time.
   AgentActor(caf::actor_config& config, AgentSpec spec, const caf::actor& hosts,
-             LocalProcesses& processes, OwnThreads& own_threads,
+             LocalProcesses& processes, OwnThreads& own_threads, Answers answers,
              std::function<void(const Outcome&)> on_end);
   caf::behavior make_behavior() override;
   void on_exit() override;
@@ -61,6 +70,8 @@ class AgentActor : public ControlActor {
   void begin(const RunBegins& order);
   void note(const Resident& resident);
   caf::result<FilesHere> need(FilesNeeded needed);
+  void look_for_launcher();
+  void looked(const LauncherLookedFor& result);
   void end(const Outcome& outcome);
   void on_failure(const std::string& what) override;
   void on_error_of_peer(const std::string&) override {}
@@ -70,12 +81,16 @@ class AgentActor : public ControlActor {
   HostsRef hosts_;
   AgentFiles files_;
   LocalProcesses& processes_;
+  OwnThreads& own_threads_;
+  const Answers answers_;
   std::function<void(const Outcome&)> on_end_;
   int door_ = 0;  ///< port at which the host's workers find this actor
   std::map<std::uint64_t, std::string> workers_;  ///< their tokens
   std::string newest_token_;                      ///< of the worker that was started last
   Surveyor surveyor_;
   Allegiance allegiance_;
+  RunBegins begin_;     ///< of the launcher that is obeyed
+  bool looks_ = false;  ///< a thread looks whether it is still there
   ClockMeter clock_;    ///< of the launcher that is obeyed
   int outer_door_ = 0;  ///< port at which other launchers find this actor; 0: there is none
   /// The stages of the workers that are ready for orders.
@@ -88,5 +103,6 @@ class AgentActor : public ControlActor {
 }  // namespace troupe::actors
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::DoorOpened)
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::LauncherLookedFor)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::LeaveOrdered)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::WorkerExited)

@@ -26,6 +26,8 @@ class Allegiance {
   std::uint64_t term() const { return term_; }
   /// How long the launcher has been silent; 0 before it was first heard.
   double silent_s(double now_s) const { return heard_s_ ? now_s - *heard_s_ : 0; }
+  /// Whether the connection to the launcher has ended, and no other has come.
+  bool is_gone() const { return gone_s_.has_value(); }
   /// Whether nobody is obeyed at the moment.
   bool is_orphaned(double now_s) const { return lost_at(now_s).has_value(); }
   /// Why the agent is to end; empty: it goes on.

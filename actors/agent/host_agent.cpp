@@ -45,8 +45,10 @@ class Agent : public HostAgent {
     {
       const std::lock_guard lock(mutex_);
       if (!outcome_ && hosts)
-        actor_ = system_.spawn<AgentActor>(spec_, hosts, processes_, own_threads_,
-                                           [this](const Outcome& outcome) { end(outcome); });
+        actor_ = system_.spawn<AgentActor>(
+            spec_, hosts, processes_, own_threads_,
+            [this](const std::string& address, int port) { return links_.answers(address, port); },
+            [this](const Outcome& outcome) { end(outcome); });
     }
     if (const caf::actor agent = actor())
       caf::anon_send(agent, DoorOpened{.port = open_door(agent)});

@@ -97,8 +97,11 @@ class OpenHosts : public Hosts {
   caf::actor_system& system() override { return system_; }
   void serve(const caf::actor& director, const std::vector<Host>& hosts,
              const Service& service) override {
-    DirectorStarts start{
-        .director = director, .known = {}, .term = service.term, .token = service.token};
+    DirectorStarts start{.director = director,
+                         .known = {},
+                         .term = service.term,
+                         .token = service.token,
+                         .port = port_};
     for (const Host& host : hosts) {
       if (host.name == spec_.own) own_slots_ = host.slots;
       caf::anon_send(

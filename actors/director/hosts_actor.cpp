@@ -223,7 +223,11 @@ void HostsActor::forget(std::string host) {
 
 void HostsActor::serve(const DirectorStarts& start) {
   director_ = start.director;
-  begin_ = {.term = start.term, .wait_s = context_.wait_s, .token = start.token};
+  begin_ = {.term = start.term,
+            .wait_s = context_.wait_s,
+            .token = start.token,
+            .address = context_.address,
+            .port = start.port};
   for (const auto& [address, agent] : agents_) tell_begin(agent.actor);
   for (const auto& entry : context_.registry.entries()) {
     const bool is_known = std::ranges::find(start.known, entry.host.name) != start.known.end();

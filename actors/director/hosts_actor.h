@@ -55,6 +55,7 @@ struct DirectorStarts {
   std::vector<std::string> known;
   std::uint64_t term = 0;
   std::string token;  ///< of the director
+  int port = 0;       ///< at which hosts join
 };
 /// The agent of another launcher of the run, at its door: it is to obey this one.
 struct CallAgent {

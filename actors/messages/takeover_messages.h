@@ -40,8 +40,10 @@ struct TakenOver {
 /// launcher is lost. Those that it has from an earlier launcher may join the director.
 struct RunBegins {
   std::uint64_t term = 0;
-  double wait_s = 0;  ///< how long it keeps them; 0: not at all
-  std::string token;  ///< of the director, for Hello and Rejoin
+  double wait_s = 0;    ///< how long it keeps them; 0: not at all
+  std::string token;    ///< of the director, for Hello and Rejoin
+  std::string address;  ///< at which the launcher lets hosts join
+  int port = 0;
 };
 
 /// A worker's stage tells the agent of its host, its door, where it is.

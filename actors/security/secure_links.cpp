@@ -62,6 +62,13 @@ caf::actor SecureLinks::connect(const std::string& host, int port,
                                             error.empty() ? "nobody is there" : error));
 }
 
+bool SecureLinks::answers(const std::string& host, int port) const try {
+  connect_tls(context_, host, port, std::chrono::steady_clock::now() + std::chrono::seconds(3));
+  return true;
+} catch (const Error&) {
+  return false;
+}
+
 std::uint64_t SecureLinks::refused() const {
   return context_->refused();
 }

@@ -36,6 +36,8 @@ class SecureLinks {
   /// another attempt may do: nobody was refused, but the connection was closed, or no answer came
   /// in time.
   caf::actor connect(const std::string& host, int port, std::chrono::milliseconds patience);
+  /// Whether somebody of the run publishes an actor there and is awake. Takes up to 3 s.
+  bool answers(const std::string& host, int port) const;
   /// How many connections to published actors were refused, or given up, before they had shown a
   /// certificate.
   std::uint64_t refused() const;

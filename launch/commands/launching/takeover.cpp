@@ -115,13 +115,13 @@ RunDirectory take_directory(const std::filesystem::path& run, const std::optiona
 
 HostsPlan plan_takeover(const LostRun& lost, std::int64_t term, bool keeps_workers,
                         ConsoleWriter& console) {
-  using Start = HostsPlan::Start;
   std::string hosts;
   for (const auto& agent : lost.agents) hosts += (hosts.empty() ? "" : ", ") + agent.host;
   console.show(fmt::format(
       "takeover  {}; this is term {}; hosts that answer: {}{}\n", lost.fate, term, hosts,
       keeps_workers ? "" : "; their workers end, because --set changes what they do"));
-  return {.start = lost.record.start == Start::ssh ? Start::ssh : Start::themselves,
+  return {.start = lost.record.start == HostsPlan::Start::ssh ? HostsPlan::Start::ssh
+                                                              : HostsPlan::Start::themselves,
           .named = lost.record.named,
           .count = lost.record.count,
           .token = lost.record.secret,  // which the agents trust
