@@ -51,9 +51,9 @@ struct Worker {
                                                    static_cast<std::uint16_t>(process.publish()));
     };
     const LauncherRefs refs{.director = at(director), .door = at(door)};
-    stage = caf::actor_cast<caf::actor>(here.system.spawn<StageActor>(
-        refs, Join{.token = "old", .member = {.incarnation = 7}}, std::ref<OrderSink>(orders),
-        std::chrono::hours(1)));
+    stage = caf::actor_cast<caf::actor>(
+        here.system.spawn<StageActor>(refs, Join{.token = "old", .member = {.incarnation = 7}},
+                                      std::ref<OrderSink>(orders), std::chrono::hours(1)));
     director.self->receive([&](const Join&) {
       of_director = caf::actor_cast<StageRef>(director.self->current_sender());
     });
