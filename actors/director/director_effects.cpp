@@ -61,6 +61,7 @@ void Director::perform(const ReportWorkerLost& effect) {
 
 void Director::perform(const ReportHost& effect) {
   const std::string state(kHostStates.at(static_cast<std::size_t>(effect.state)));
+  context_.observer.on_hosts();  // who sees the event finds them recorded
   context_.observer.on_event(fmt::format("host {}: {}{}", effect.host, state,
                                          effect.cause.empty() ? "" : ": " + effect.cause));
   context_.board.write([&](RunStatus& status) {
