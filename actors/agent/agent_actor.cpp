@@ -126,7 +126,7 @@ void AgentActor::start(const StartWorker& order) {
   bootstrap.cores = spec_.hello.host.cores;
   bootstrap.device = spec_.device;
   files_.place(bootstrap);
-  workers_[bootstrap.incarnation] = newest_token_ = bootstrap.token;
+  workers_[bootstrap.incarnation] = bootstrap.token;
   processes_.spawn(bootstrap);
 }
 
@@ -238,12 +238,10 @@ void AgentActor::note(const Resident& resident) {
     residents_[resident.incarnation] = caf::actor_cast<StageRef>(current_sender());
 }
 
-/// Gives any worker what it needs of files: those of an earlier launcher have another token than
-/// the newest one.
-caf::result<FilesHere> AgentActor::need(FilesNeeded needed) {
-  if (std::ranges::any_of(
-          workers_, [&](const auto& worker) { return equal_secrets(worker.second, needed.token); }))
-    needed.token = newest_token_;
+/// Workers of an earlier launcher have another token than those that were started since.
+caf::result<FilesHere> AgentActor::need(const FilesNeeded& needed) {
+  const auto asks = [&](const auto& worker) { return equal_secrets(worker.second, needed.token); };
+  if (std::ranges::none_of(workers_, asks)) return caf::sec::unexpected_message;
   return files_.need(needed);
 }
 

@@ -69,7 +69,7 @@ class AgentActor : public ControlActor {
   TakenOver turn_to(const TakeOver& order);
   void begin(const RunBegins& order);
   void note(const Resident& resident);
-  caf::result<FilesHere> need(FilesNeeded needed);
+  caf::result<FilesHere> need(const FilesNeeded& needed);
   void look_for_launcher();
   void looked(const LauncherLookedFor& result);
   void end(const Outcome& outcome);
@@ -86,7 +86,6 @@ class AgentActor : public ControlActor {
   std::function<void(const Outcome&)> on_end_;
   int door_ = 0;  ///< port at which the host's workers find this actor
   std::map<std::uint64_t, std::string> workers_;  ///< their tokens
-  std::string newest_token_;                      ///< of the worker that was started last
   Surveyor surveyor_;
   Allegiance allegiance_;
   RunBegins begin_;     ///< of the launcher that is obeyed

@@ -3,7 +3,6 @@
 #include <caf/typed_actor.hpp>
 
 #include "actors/files/file_looks.h"
-#include "actors/messages/secret.h"
 
 namespace troupe::actors {
 namespace {
@@ -35,13 +34,11 @@ FilesBrought AgentFiles::brought(const Brought& result) {
 }
 
 caf::result<FilesHere> AgentFiles::need(const FilesNeeded& needed) {
-  if (token_.empty() || !equal_secrets(needed.token, token_)) return caf::sec::unexpected_message;
   if (!bringer_) return FilesHere{.path = needed.path, .error = ""};
   return agent_.delegate(caf::actor_cast<Bringer>(bringer_), needed);
 }
 
 void AgentFiles::place(WorkerBootstrap& worker) {
-  token_ = worker.token;
   worker.has_agent = true;
   if (run_.empty()) return;
   worker.run_dir = run_;

@@ -24,7 +24,7 @@ class AgentFiles {
   void bring(const FilesAway& away);
   /// What the launcher is told of that.
   FilesBrought brought(const Brought& result);
-  /// The answer to a worker, for one that knows the run's token.
+  /// The answer to a worker of this agent.
   caf::result<FilesHere> need(const FilesNeeded& needed);
   /// Where the worker writes.
   void place(WorkerBootstrap& worker);
@@ -41,7 +41,6 @@ class AgentFiles {
   caf::actor bringer_, parts_;
   caf::actor launcher_;        ///< FilesAway::source
   std::filesystem::path run_;  ///< the host's own folder of the run; empty: it sees the run's
-  std::string token_;          ///< of the workers
 };
 
 /// What a thread of the agent has found. Sent only within the agent.
