@@ -25,8 +25,7 @@
 
 // The director's side of the step transaction, of recovery and of re-scaling as a pure state
 // machine: events in, effects out, no clock, no I/O, no CAF. The director actor is a shell around
-// it; tests drive it event by event. actors/README.md shows its states, the values that it is made
-// of, and which events change each value.
+// it; tests drive it event by event. actors/README.md has its states, its values and its events.
 
 namespace troupe::actors {
 
@@ -128,6 +127,7 @@ class DirectorProtocol {
   void handle(const HostLost& event);
   void handle(const HostsDraining& event);
   void handle(const GrowTimerRang& event);
+  bool has_workers_on(const std::string& host) const;
   void lose_host(const std::string& name, const std::string& cause, double now_s);
   void leave_hosts(const std::vector<std::string>& names, const std::string& cause);
   void change_anew();

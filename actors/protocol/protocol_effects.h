@@ -8,7 +8,7 @@
 #include "actors/messages/messages.h"
 #include "actors/protocol/hosts/host_table.h"
 #include "actors/topology/configuration.h"
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "actors/topology/state_plan.h"
 #include "tensor/errors/error.h"
 

@@ -19,7 +19,7 @@ constexpr std::uint64_t kOwnOrders = std::uint64_t{1} << 63;
 void DirectorProtocol::handle(const HostJoined& event) {
   const std::string& name = event.host.name;
   const bool has_started = gathering_.number() > 0;
-  if (!roster_.on_host(name).empty() && hosts_.set(name, HostState::lost)) {
+  if (has_workers_on(name) && hosts_.set(name, HostState::lost)) {
     const std::string cause = "it has joined anew";
     emit(ReportHost{.host = name, .state = HostState::lost, .cause = cause});
     lose_host(name, cause, event.now_s);
@@ -28,6 +28,12 @@ void DirectorProtocol::handle(const HostJoined& event) {
   if (!has_started) hosts_.set(name, HostState::joined);
   emit(ReportHost{.host = name, .state = hosts_.find(name)->state, .cause = ""});
   if (has_started && spec_.recovery.grow_back) start_grow_timer(GrowClock::kStanding);
+}
+
+/// Whether any worker there is alive as far as is known, or has been left by an earlier director.
+bool DirectorProtocol::has_workers_on(const std::string& host) const {
+  return !roster_.on_host(host).empty() ||
+         (takeover_.adoption && !takeover_.adoption->on_host(host).empty());
 }
 
 void DirectorProtocol::handle(const HostLost& event) {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 
 namespace troupe::actors {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 
 namespace troupe::actors {
 

@@ -63,6 +63,22 @@ BOOST_AUTO_TEST_CASE(runs_go_on_whose_director_is_lost) {
   BOOST_TEST(from_memory > taken_over / 2);
 }
 
+/// What a worker has told before its host went is heard after the host has come again, too late.
+BOOST_AUTO_TEST_CASE(workers_of_a_host_that_joins_anew_are_not_adopted) {
+  constexpr std::uint64_t kWorker = 1234;
+  const Host host{.name = "h0", .slots = 2};
+  RunSpec spec = test::small_run(1, 1);
+  spec.cluster.hosts = {host};
+  DirectorProtocol protocol(
+      spec, {.seed = 1, .left = {{.incarnation = kWorker, .host = "h0"}}, .left_by = "a test"});
+  protocol.on(HostJoined{.host = host});
+  BOOST_TEST(protocol.adopts(kWorker));
+  protocol.on(HostJoined{.host = host});
+  BOOST_TEST(!protocol.adopts(kWorker));
+  protocol.on(MemberAdopted{.member = {.id = 0, .incarnation = kWorker, .host = "h0"}, .held = {}});
+  BOOST_TEST(!protocol.roster().contains(kWorker));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors
