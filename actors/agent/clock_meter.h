@@ -4,7 +4,7 @@
 #include <deque>
 #include <optional>
 
-#include "actors/topology/clock_ahead.h"
+#include "actors/topology/reports/clock_ahead.h"
 
 namespace troupe::actors {
 

@@ -7,7 +7,7 @@
 
 #include "actors/messages/join_messages.h"
 #include "actors/security/credentials.h"
-#include "actors/topology/outcome.h"
+#include "actors/topology/reports/outcome.h"
 
 namespace troupe::actors {
 

@@ -12,7 +12,7 @@
 #include "actors/agent/control_groups.h"
 #include "actors/messages/worker_bootstrap.h"
 #include "actors/protocol/protocol_events.h"
-#include "actors/topology/clock_ahead.h"
+#include "actors/topology/reports/clock_ahead.h"
 
 namespace troupe::actors {
 

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/director/hosts.h"
+#include "actors/hosts/director_messages.h"
+#include "actors/hosts/hosts.h"
 #include "actors/messages/control_plane.h"
 #include "actors/monitors/event.h"
 #include "actors/protocol/protocol_events.h"
@@ -82,4 +83,3 @@ class CheckpointActor : public ControlActor {
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::FinishCheckpoint)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::NoteEvaluation)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::CheckpointFinished)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Note)

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/director/hosts.h"
+#include "actors/hosts/hosts.h"
 #include "actors/monitors/hub.h"
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "actors/topology/run_spec.h"
 #include "actors/topology/scale.h"
 #include "stages/storage/claim.h"

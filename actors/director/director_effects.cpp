@@ -8,7 +8,7 @@
 #include "actors/director/scheduler_actor.h"
 #include "actors/director/step_report.h"
 #include "actors/topology/assembly.h"
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/files/checkpoint/checkpoint.h"
 #include "tensor/errors/error.h"

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "actors/director/director.h"
-#include "actors/director/hosts.h"
+#include "actors/hosts/hosts.h"
 
 // How the director notices that two hosts of the run do not reach each other.
 

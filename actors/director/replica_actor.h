@@ -11,6 +11,7 @@
 #include "actors/agent/processes.h"
 #include "actors/director/configuration_orders.h"
 #include "actors/director/status_board.h"
+#include "actors/hosts/director_messages.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/message_checks.h"
 #include "actors/monitors/hub.h"
@@ -136,4 +137,3 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(std::shared_ptr<const troupe::actors::Configuratio
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::RanksWatched)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ReportRefused)
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::ReplicaVote)
-CAF_ALLOW_UNSAFE_MESSAGE_TYPE(troupe::actors::Event)

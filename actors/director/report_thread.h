@@ -8,7 +8,7 @@
 
 #include "actors/messages/order_queue.h"
 #include "actors/topology/configuration.h"
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 
 namespace troupe::actors {
 

@@ -8,7 +8,7 @@
 
 #include "actors/messages/messages.h"
 #include "actors/monitors/hub.h"
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 
 namespace troupe::actors {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "actors/messages/messages.h"
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "actors/topology/run_spec.h"
 
 namespace troupe::actors {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "actors/messages/worker_bootstrap.h"
-#include "actors/topology/clock_ahead.h"
+#include "actors/topology/reports/clock_ahead.h"
 #include "actors/topology/run_spec.h"
 
 // How workers and hosts join a run, and what an agent, the process that stands for another host,
@@ -41,7 +41,7 @@ struct HostHello {
   std::uint64_t incarnation = 0;  ///< random, another each time that an agent is started
   std::string address;            ///< of the host, on the way to the launcher
   std::int64_t seconds_left = 0;  ///< until the host is taken away; 0: not known
-  int door = 0;  ///< port there at which another launcher finds the agent; 0: none
+  int door = 0;                   ///< port there at which another launcher finds the agent; 0: none
   /// What must be as on the launcher's host so that both compute the same bits, by its name, such
   /// as the program's build.
   std::map<std::string, std::string> traits;

@@ -8,8 +8,8 @@
 #include "actors/messages/enter_configuration.h"
 #include "actors/messages/step_messages.h"
 #include "actors/monitors/tap_request.h"
-#include "actors/topology/allocated_memory.h"
 #include "actors/topology/configuration.h"
+#include "actors/topology/reports/allocated_memory.h"
 #include "actors/topology/state_plan.h"
 
 // The messages of the control plane: orders from the director to stages and their answers, all
@@ -179,7 +179,7 @@ struct Heartbeat {
   double longest_action_s = 0;  ///< duration of the longest action so far
   std::string state;
   std::string waiting_for;
-  std::vector<int> waits_long_for;  ///< Member::id of those for which it has waited for seconds
+  std::vector<int> waits_long_for;   ///< Member::id of those for which it has waited for seconds
   std::uint64_t resident_bytes = 0;  ///< resident memory of the worker process
   AllocatedMemory allocated;         ///< of it, what the rank has allocated
   std::uint64_t saved_bytes = 0;     ///< bytes written of its part of the newest checkpoint

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "actors/monitors/event.h"
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 
 // What a stage tells of a step: its vote, and what monitors asked to see.
 

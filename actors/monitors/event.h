@@ -11,7 +11,7 @@
 
 #include "actors/monitors/tensor_summary.h"
 #include "actors/monitors/value_histogram.h"
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 
 // The events of a run, as its monitors receive them: plain values without CAF types. A kind of
 // event is a type in EventBody; its name, for files and for people, is at the same index in

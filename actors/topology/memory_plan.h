@@ -3,8 +3,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "actors/topology/allocated_memory.h"
 #include "actors/topology/assembly.h"
+#include "actors/topology/reports/allocated_memory.h"
 
 namespace troupe::actors {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "actors/messages/messages.h"
-#include "actors/topology/clock_ahead.h"
+#include "actors/topology/reports/clock_ahead.h"
 
 namespace troupe::actors {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "actors/messages/messages.h"
-#include "actors/topology/allocated_memory.h"
+#include "actors/topology/reports/allocated_memory.h"
 #include "actors/worker/core_binding.h"
 #include "actors/worker/rank_configuration.h"
 #include "actors/worker/state/checkpoint_writer.h"

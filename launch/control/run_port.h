@@ -5,7 +5,7 @@
 #include <string>
 
 #include "actors/monitors/hub.h"
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "actors/topology/scale.h"
 #include "launch/run/json_fields.h"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/director/hosts.h"
+#include "actors/hosts/hosts.h"
 #include "actors/security/credentials.h"
 #include "launch/host/machine.h"
 #include "launch/hosts/agent_starter.h"

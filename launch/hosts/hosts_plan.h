@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/director/hosts.h"
+#include "actors/hosts/hosts.h"
 #include "launch/hosts/job.h"
 #include "launch/manifest/toml/manifest.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/director/hosts.h"
+#include "actors/hosts/hosts.h"
 #include "launch/hosts/hosts_plan.h"
 
 namespace troupe::launch {

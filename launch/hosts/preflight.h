@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/director/survey.h"
+#include "actors/hosts/survey.h"
 #include "actors/topology/run_spec.h"
 
 namespace troupe::launch {

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "actors/director/hosts.h"
 #include "actors/files/files_offer.h"
+#include "actors/hosts/hosts.h"
 #include "launch/manifest/toml/manifest.h"
 
 namespace troupe::launch {

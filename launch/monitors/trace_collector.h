@@ -6,7 +6,7 @@
 #include <string>
 
 #include "actors/monitors/event.h"
-#include "actors/topology/clock_ahead.h"
+#include "actors/topology/reports/clock_ahead.h"
 
 namespace troupe::launch {
 

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <utility>
 
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "launch/control/event_json.h"
 #include "launch/host/quantities.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/topology/member_status.h"
+#include "actors/topology/reports/member_status.h"
 #include "launch/run/json_fields.h"
 
 namespace troupe::launch {

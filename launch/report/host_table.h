@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/topology/member_status.h"
+#include "actors/topology/reports/member_status.h"
 
 namespace troupe::launch {
 

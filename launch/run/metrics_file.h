@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "launch/run/json_fields.h"
 
 namespace troupe::launch {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/topology/outcome.h"
+#include "actors/topology/reports/outcome.h"
 
 namespace troupe::launch {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "actors/topology/run_spec.h"
 #include "launch/host/console_writer.h"
 #include "launch/manifest/inputs/peak_rate.h"

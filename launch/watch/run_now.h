@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "launch/charts/curve.h"
 #include "launch/report/history.h"
 #include "launch/report/metrics.h"

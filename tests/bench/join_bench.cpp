@@ -23,7 +23,7 @@
 #include <vector>
 
 #include "actors/agent/host_agent.h"
-#include "actors/director/hosts.h"
+#include "actors/hosts/hosts.h"
 #include "actors/messages/secret.h"
 #include "tensor/errors/error.h"
 

@@ -79,7 +79,8 @@ ROOMS = {
         "files/copies": {"model", "storage", "files/safetensors", "files/hugging_face", "files/checkpoint"},
     },
     "actors": {
-        "topology": set(),
+        "topology/reports": set(),
+        "topology": {"topology"},
         "security": set(),
         "monitors": {"topology"},
         "messages": {"topology", "monitors"},
@@ -91,7 +92,8 @@ ROOMS = {
         "worker": {"topology", "messages", "monitors", "protocol", "tuning", "worker"},
         "files": {"topology", "messages"},
         "agent": {"topology", "security", "messages", "protocol", "files"},
-        "director": {"topology", "security", "messages", "monitors", "protocol", "tuning", "files", "agent"},
+        "hosts": {"topology", "security", "monitors", "messages", "protocol", "files", "agent"},
+        "director": {"topology", "security", "messages", "monitors", "protocol", "tuning", "files", "agent", "hosts"},
     },
     "launch": {
         "host": set(),

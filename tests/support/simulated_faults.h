@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 
 namespace troupe::actors {
 

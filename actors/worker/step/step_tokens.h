@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "stages/corpus/token_data.h"
 #include "stages/stage/row_sizes.h"
 #include "stages/stage/stage.h"

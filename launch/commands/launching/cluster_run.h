@@ -8,7 +8,7 @@
 #include <string>
 
 #include "actors/director/cluster.h"
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "launch/commands/launching/sinks.h"
 #include "launch/control/control_server.h"
 #include "launch/host/console_writer.h"

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "launch/control/control_server.h"
 #include "launch/host/console_writer.h"
 #include "launch/host/signals.h"

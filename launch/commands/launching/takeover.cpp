@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "actors/director/agent_calls.h"
+#include "actors/hosts/agent_calls.h"
 #include "actors/messages/control_plane.h"
 #include "launch/control/control_client.h"
 #include "launch/hosts/launcher_evidence.h"

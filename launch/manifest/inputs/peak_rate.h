@@ -3,7 +3,7 @@
 #include <optional>
 #include <string_view>
 
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 #include "actors/topology/run_spec.h"
 #include "launch/host/machine.h"
 

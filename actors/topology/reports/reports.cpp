@@ -1,4 +1,4 @@
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 
 #include <fmt/format.h>
 

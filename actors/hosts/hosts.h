@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "actors/agent/processes.h"
-#include "actors/director/host_registry.h"
-#include "actors/director/survey_desk.h"
 #include "actors/files/files_offer.h"
+#include "actors/hosts/host_registry.h"
+#include "actors/hosts/survey_desk.h"
 #include "actors/messages/join_messages.h"
 #include "actors/security/credentials.h"
-#include "actors/topology/reports.h"
+#include "actors/topology/reports/reports.h"
 
 namespace troupe::actors {
 

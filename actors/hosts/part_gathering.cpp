@@ -1,4 +1,4 @@
-#include "actors/director/part_gathering.h"
+#include "actors/hosts/part_gathering.h"
 
 #include <fmt/format.h>
 

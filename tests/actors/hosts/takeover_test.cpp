@@ -2,8 +2,8 @@
 #include <caf/io/middleman.hpp>
 #include <fstream>
 
-#include "actors/director/agent_calls.h"
-#include "tests/actors/director/agents.h"
+#include "actors/hosts/agent_calls.h"
+#include "tests/actors/hosts/agents.h"
 
 // Tests how the agent of a host comes from one launcher to another, with its workers.
 

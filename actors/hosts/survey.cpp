@@ -1,4 +1,4 @@
-#include "actors/director/survey.h"
+#include "actors/hosts/survey.h"
 
 #include <fmt/format.h>
 

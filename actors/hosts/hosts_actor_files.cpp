@@ -1,7 +1,7 @@
 #include <utility>
 
-#include "actors/director/hosts_actor.h"
-#include "actors/director/run_files_actor.h"
+#include "actors/hosts/hosts_actor.h"
+#include "actors/hosts/run_files_actor.h"
 #include "tensor/errors/error.h"
 
 // How hosts come to the files of a run.

@@ -1,12 +1,12 @@
-#include "actors/director/hosts_actor.h"
+#include "actors/hosts/hosts_actor.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <utility>
 
-#include "actors/director/hosts.h"
-#include "actors/director/run_files_actor.h"
+#include "actors/hosts/hosts.h"
+#include "actors/hosts/run_files_actor.h"
 #include "actors/messages/secret.h"
 #include "tensor/errors/error.h"
 #include "transport/ucx/network_interface.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/messages/join_messages.h"
-#include "actors/topology/clock_ahead.h"
+#include "actors/topology/reports/clock_ahead.h"
 #include "actors/topology/run_spec.h"
 
 namespace troupe::actors {

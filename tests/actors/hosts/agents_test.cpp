@@ -1,4 +1,4 @@
-#include "tests/actors/director/agents.h"
+#include "tests/actors/hosts/agents.h"
 
 #include <poll.h>
 #include <sys/socket.h>

@@ -1,4 +1,4 @@
-#include "actors/director/run_files_actor.h"
+#include "actors/hosts/run_files_actor.h"
 
 #include <spdlog/spdlog.h>
 

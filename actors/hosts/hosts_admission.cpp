@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "actors/director/checkpoint_actor.h"
-#include "actors/director/hosts_actor.h"
+#include "actors/hosts/hosts_actor.h"
 #include "actors/messages/secret.h"
 
 // How a host that joins a live run becomes a part of it: when it and the others reach each other.

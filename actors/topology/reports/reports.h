@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/topology/member_status.h"
-#include "actors/topology/outcome.h"
+#include "actors/topology/reports/member_status.h"
+#include "actors/topology/reports/outcome.h"
 
 namespace troupe::actors {
 

@@ -1,11 +1,11 @@
-#include "actors/director/survey.h"
+#include "actors/hosts/survey.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <map>
 #include <set>
 
-#include "actors/director/survey_desk.h"
+#include "actors/hosts/survey_desk.h"
 
 // Tests surveys with hosts that answer, do not, or are lost.
 

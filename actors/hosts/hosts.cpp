@@ -1,4 +1,4 @@
-#include "actors/director/hosts.h"
+#include "actors/hosts/hosts.h"
 
 #include <algorithm>
 #include <atomic>
@@ -7,8 +7,9 @@
 #include <set>
 #include <utility>
 
-#include "actors/director/agent_calls.h"
-#include "actors/director/hosts_actor.h"
+#include "actors/hosts/agent_calls.h"
+#include "actors/hosts/director_messages.h"
+#include "actors/hosts/hosts_actor.h"
 #include "actors/messages/start_deadline.h"
 #include "actors/security/secure_links.h"
 #include "tensor/errors/error.h"

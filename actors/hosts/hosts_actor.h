@@ -10,10 +10,11 @@
 #include <vector>
 
 #include "actors/agent/surveyor.h"
-#include "actors/director/host_registry.h"
-#include "actors/director/part_gathering.h"
-#include "actors/director/survey_desk.h"
 #include "actors/files/files_offer.h"
+#include "actors/hosts/director_messages.h"
+#include "actors/hosts/host_registry.h"
+#include "actors/hosts/part_gathering.h"
+#include "actors/hosts/survey_desk.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/interfaces.h"
 #include "actors/messages/own_threads.h"

@@ -1,4 +1,4 @@
-#include "actors/director/host_registry.h"
+#include "actors/hosts/host_registry.h"
 
 #include <chrono>
 

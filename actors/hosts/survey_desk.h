@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "actors/director/survey.h"
+#include "actors/hosts/survey.h"
 #include "actors/messages/secret.h"
 
 namespace troupe::actors {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/director/hosts.h"
+#include "actors/hosts/hosts.h"
 #include "actors/messages/takeover_messages.h"
 #include "actors/security/secure_links.h"
 

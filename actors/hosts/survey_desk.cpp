@@ -1,4 +1,4 @@
-#include "actors/director/survey_desk.h"
+#include "actors/hosts/survey_desk.h"
 
 #include <utility>
 

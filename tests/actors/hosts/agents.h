@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "actors/agent/host_agent.h"
-#include "actors/director/hosts.h"
+#include "actors/hosts/hosts.h"
 #include "actors/messages/control_plane.h"
 #include "actors/messages/interfaces.h"
 #include "actors/messages/secret.h"

@@ -1,4 +1,4 @@
-#include "actors/director/agent_calls.h"
+#include "actors/hosts/agent_calls.h"
 
 #include <algorithm>
 #include <atomic>
