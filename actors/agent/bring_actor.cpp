@@ -28,7 +28,7 @@ Brought BringActor::bring_all(const FilesAway& away) try {
   source_ = away.source;
   const std::filesystem::path cache = context_.cache();
   if (!away.run_dir.empty()) {
-    run_ = run_folder(cache, away.run_dir, context_.launcher);
+    run_ = run_folder(cache, context_.host, context_.launcher, away.run_dir);
     empty_run_folder(run_);  // of what an agent that was killed has left
   }
   files_.emplace(BroughtPlaces{.host = context_.host, .cache = cache, .run = run_});

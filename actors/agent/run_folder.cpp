@@ -30,11 +30,12 @@ void remove_old(const fs::path& runs) {
 
 }  // namespace
 
-fs::path run_folder(const fs::path& cache, const std::string& run_dir,
-                    const std::string& launcher) {
+fs::path run_folder(const fs::path& cache, const std::string& host, const std::string& launcher,
+                    const std::string& run_dir) {
   remove_old(cache / "runs");
   const std::string name = (fs::path(run_dir) / "").parent_path().filename();
-  return cache / "runs" / (name + "-" + stages::to_hex(stages::xxh64(launcher + " " + run_dir)));
+  const std::uint64_t id = stages::xxh64(host + " " + launcher + " " + run_dir);
+  return cache / "runs" / (name + "-" + stages::to_hex(id));
 }
 
 void empty_run_folder(const fs::path& folder) {

@@ -9,10 +9,11 @@
 
 namespace troupe::actors {
 
-/// The folder's path, in a host's cache, for the run that has this directory on the host of its
-/// launcher, which is known by its address. Removes those of runs whose logs are a month old.
-std::filesystem::path run_folder(const std::filesystem::path& cache, const std::string& run_dir,
-                                 const std::string& launcher);
+/// The path, in a cache, of `host`'s folder for the run that has this directory on the host of its
+/// launcher, which is known by its address. Hosts may share a cache, as those with one home do, and
+/// none may empty another's folder. Removes those of runs whose logs are a month old.
+std::filesystem::path run_folder(const std::filesystem::path& cache, const std::string& host,
+                                 const std::string& launcher, const std::string& run_dir);
 /// Removes what is of no use to anybody when the run is over.
 void empty_run_folder(const std::filesystem::path& folder);
 
