@@ -116,6 +116,7 @@ void AgentActor::join(const DoorOpened& door) {
 void AgentActor::welcomed(const HostWelcome& welcome) {
   if (!welcome.refused.empty()) return end({.exit_code = welcome.code, .reason = welcome.refused});
   allegiance_.heard(now_s());
+  joined_ = true;
   beat();
 }
 
@@ -149,7 +150,8 @@ void AgentActor::tell_end(const WorkerExited& exit) {
 }
 
 void AgentActor::leave(const LeaveOrdered& order) {
-  if (allegiance_.is_orphaned(now_s())) return end(retry(order.cause));  // nobody takes its ranks
+  // Before it has joined it has no ranks, and later there may be nobody to take them.
+  if (!joined_ || allegiance_.is_orphaned(now_s())) return end(retry(order.cause));
   send(hosts_, HostLeaves{.cause = order.cause});
 }
 
@@ -200,6 +202,7 @@ TakenOver AgentActor::turn_to(const TakeOver& order) {
   if (!obeys_already) {
     demonitor(caf::actor_cast<caf::actor>(hosts_));
     hosts_ = launcher;
+    joined_ = true;
     monitor(hosts_);
     clock_ = {};
     for (const auto& [worker, token] : workers_)
@@ -211,7 +214,7 @@ TakenOver AgentActor::turn_to(const TakeOver& order) {
 
 void AgentActor::begin(const RunBegins& order) {
   begin_ = order;
-  allegiance_.begins(order.term, order.wait_s);
+  allegiance_.begins(order.term, order.wait_s, order.silent_s);
   for (const std::uint64_t worker : std::exchange(inherited_, {}))
     send(residents_.at(worker), NewDirector{.term = order.term, .token = order.token});
 }

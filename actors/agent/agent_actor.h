@@ -84,7 +84,8 @@ class AgentActor : public ControlActor {
   OwnThreads& own_threads_;
   const Answers answers_;
   std::function<void(const Outcome&)> on_end_;
-  int door_ = 0;  ///< port at which the host's workers find this actor
+  int door_ = 0;         ///< port at which the host's workers find this actor
+  bool joined_ = false;  ///< a launcher has let it join
   std::map<std::uint64_t, std::string> workers_;  ///< their tokens
   Surveyor surveyor_;
   Allegiance allegiance_;

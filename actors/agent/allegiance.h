@@ -10,16 +10,15 @@ namespace troupe::actors {
 /// are seconds of the monotonic clock.
 class Allegiance {
  public:
-  /// How long a launcher may be silent before it counts as lost: longer than it waits for a host
-  /// before it does without, so that no state is thrown away that it still counts on.
-  static constexpr double kCutOffS = 8;
-
   /// The launcher gave a sign of life.
   void heard(double now_s);
   /// The connection to it has ended.
   void gone(double now_s);
-  /// Its run has begun: from now on the workers are kept for `wait_s` once it is lost; 0: not.
-  void begins(std::uint64_t term, double wait_s);
+  /// Its run has begun: from now on the workers are kept for `wait_s` once it is lost; 0: not. It
+  /// counts as lost when it has been silent for longer than it waits for a host before it does
+  /// without, `silent_s`, and 5 s, so that no state is thrown away that it still counts on; never,
+  /// if it waits for ever (0).
+  void begins(std::uint64_t term, double wait_s, double silent_s);
   /// Another launcher asks to be obeyed. Returns whether it is, because its term is higher.
   bool turns_to(std::uint64_t term, double now_s);
 
@@ -34,11 +33,13 @@ class Allegiance {
   std::string over(double now_s) const;
 
  private:
+  static constexpr double kMargin = 5;
   /// Since when the launcher is lost; none if it is not.
   std::optional<double> lost_at(double now_s) const;
 
   std::uint64_t term_ = 0;
   double wait_s_ = 0;
+  double cut_off_s_ = 3 + kMargin;  ///< the silence after which it counts as lost
   std::optional<double> heard_s_, gone_s_;
 };
 

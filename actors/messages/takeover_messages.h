@@ -41,6 +41,7 @@ struct TakenOver {
 struct RunBegins {
   std::uint64_t term = 0;
   double wait_s = 0;    ///< how long it keeps them; 0: not at all
+  double silent_s = 0;  ///< recovery.silent
   std::string token;    ///< of the director, for Hello and Rejoin
   std::string address;  ///< at which the launcher lets hosts join
   int port = 0;

@@ -21,7 +21,7 @@ BOOST_AUTO_TEST_CASE(before_the_run_begins_the_agent_ends_with_its_launcher) {
 BOOST_AUTO_TEST_CASE(a_lost_launcher_is_waited_for) {
   Allegiance agent;
   agent.heard(10);
-  agent.begins(1, 120);
+  agent.begins(1, 120, 3);
   BOOST_TEST(!agent.is_orphaned(10));
   agent.gone(20);
   BOOST_TEST(agent.is_orphaned(20));
@@ -33,7 +33,7 @@ BOOST_AUTO_TEST_CASE(a_lost_launcher_is_waited_for) {
 BOOST_AUTO_TEST_CASE(a_silent_launcher_that_is_heard_again_is_obeyed) {
   Allegiance agent;
   agent.heard(10);
-  agent.begins(1, 120);
+  agent.begins(1, 120, 3);
   BOOST_TEST(!agent.is_orphaned(18));
   BOOST_TEST(agent.is_orphaned(19));
   BOOST_TEST(agent.over(100) == "");
@@ -43,10 +43,25 @@ BOOST_AUTO_TEST_CASE(a_silent_launcher_that_is_heard_again_is_obeyed) {
   BOOST_TEST(agent.over(228) != "");
 }
 
+/// It must not give up a launcher that still counts on it.
+BOOST_AUTO_TEST_CASE(silence_lasts_longer_than_the_launchers_patience_with_hosts) {
+  Allegiance agent;
+  agent.heard(10);
+  agent.begins(1, 120, 20);
+  BOOST_TEST(!agent.is_orphaned(35));
+  BOOST_TEST(agent.is_orphaned(35.5));
+  agent.heard(40);
+  agent.begins(2, 0, 20);
+  BOOST_TEST(agent.over(65) == "");
+  BOOST_TEST(agent.over(65.5) == "the launcher has not answered for 25 s");
+  agent.begins(3, 120, 0);  // it waits for a silent host for ever
+  BOOST_TEST(!agent.is_orphaned(1e6));
+}
+
 BOOST_AUTO_TEST_CASE(nobody_is_waited_for_if_the_run_says_so) {
   Allegiance agent;
   agent.heard(10);
-  agent.begins(1, 0);
+  agent.begins(1, 0, 3);
   agent.gone(12);
   BOOST_TEST(agent.over(12) == "the launcher is gone");
 }
@@ -54,7 +69,7 @@ BOOST_AUTO_TEST_CASE(nobody_is_waited_for_if_the_run_says_so) {
 BOOST_AUTO_TEST_CASE(the_highest_term_alone_is_obeyed) {
   Allegiance agent;
   agent.heard(10);
-  agent.begins(2, 120);
+  agent.begins(2, 120, 3);
   BOOST_TEST(!agent.turns_to(2, 11));
   BOOST_TEST(!agent.turns_to(1, 11));
   BOOST_TEST(agent.term() == 2u);

@@ -125,9 +125,12 @@ BOOST_FIXTURE_TEST_CASE(what_a_takeover_needs_survives_the_wire, System) {
   const auto state =
       round_trip(system, AgentState{.term = 3, .is_orphaned = true, .silent_s = 8.5});
   BOOST_TEST((state.term == 3u && state.is_orphaned && state.silent_s == 8.5));
-  const auto begin = round_trip(
-      system,
-      RunBegins{.term = 2, .wait_s = 120, .token = "d", .address = "10.0.0.1", .port = 29600});
+  const auto begin = round_trip(system, RunBegins{.term = 2,
+                                                  .wait_s = 120,
+                                                  .silent_s = 3,
+                                                  .token = "d",
+                                                  .address = "10.0.0.1",
+                                                  .port = 29600});
   BOOST_TEST((begin.term == 2u && begin.wait_s == 120 && begin.token == "d"));
   BOOST_TEST((begin.address == "10.0.0.1" && begin.port == 29600));
   BOOST_TEST(round_trip(system, NewDirector{.term = 2, .token = "d"}).token == "d");
