@@ -101,14 +101,13 @@ class Agent : public HostAgent {
   /// Lets other launchers reach the agent. Without a free port they cannot, and nothing else is
   /// amiss.
   int open_door(const caf::actor& agent) {
-    const auto range = transport::parse_ports(spec_.ports).value_or(transport::PortRange{});
-    for (int port = range.first; port <= range.last; ++port) try {
-        return links_.publish(agent, spec_.hello.address, port);
-      } catch (const Error& error) {
-        if (port == range.last)
-          spdlog::warn("no other launcher will find this host: {}", error.what());
-      }
-    return 0;
+    const auto ports = transport::parse_ports(spec_.ports).value_or(transport::PortRange{});
+    try {
+      return links_.publish(agent, spec_.hello.address, ports);
+    } catch (const Error& error) {
+      spdlog::warn("no other launcher will find this host: {}", error.what());
+      return 0;
+    }
   }
   caf::actor actor() {
     const std::lock_guard lock(mutex_);

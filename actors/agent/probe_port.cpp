@@ -30,17 +30,6 @@ constexpr std::size_t kMostCallers = 256;
 /// After a caller that could not be let in.
 constexpr int kPauseMs = 100;
 
-Socket listen_within(const std::string& address, const std::string& ports) {
-  const auto range = transport::parse_ports(ports);
-  if (!range) return listen_on(address, 0);
-  for (int port = range->first; port <= range->last; ++port) try {
-      return listen_on(address, port);
-    } catch (const Error&) {  // another one has it
-    }
-  throw Error(ErrorKind::unavailable,
-              fmt::format("none of the TCP ports {} of {} is free", ports, address));
-}
-
 /// Somebody who has connected.
 class Caller {
  public:
@@ -117,7 +106,7 @@ bool Caller::answer() {
 
 ProbePort::ProbePort(const std::string& address, const std::string& ports, std::string secret)
     : secret_(std::move(secret)),
-      listener_(listen_within(address, ports)),
+      listener_(listen_on(address, transport::parse_ports(ports).value_or(transport::PortRange{}))),
       port_(port_of(listener_)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_.fd() < 0)

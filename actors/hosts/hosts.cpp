@@ -85,7 +85,10 @@ class OpenHosts : public Hosts {
                                                     .own = spec.own,
                                                     .address = spec.address,
                                                     .ports = spec.ports});
-    port_ = links_.publish(actor_, spec.address, spec.port);
+    const transport::PortRange port{spec.port, spec.port};
+    port_ =
+        links_.publish(actor_, spec.address,
+                       spec.port > 0 ? port : transport::parse_ports(spec.ports).value_or(port));
   }
   ~OpenHosts() override {
     caf::scoped_actor self{system_};

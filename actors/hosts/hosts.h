@@ -22,7 +22,7 @@ namespace troupe::actors {
 /// How a launcher lets hosts join.
 struct HostsSpec {
   std::string address;                        ///< of this host, at which agents reach it
-  int port = 0;                               ///< 0: any free one
+  int port = 0;                               ///< 0: any free one, of `ports` if there are
   Credentials credentials;                    ///< of a director
   std::map<std::string, std::string> traits;  ///< HostHello::traits of this host
   std::map<std::string, int> slots;           ///< HostsContext::slots

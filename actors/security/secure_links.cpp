@@ -25,8 +25,9 @@ SecureLinks::~SecureLinks() {
   caf::anon_send_exit(middleman_, caf::exit_reason::user_shutdown);
 }
 
-int SecureLinks::publish(const caf::actor& actor, const std::string& address, int port) {
-  Link link{.socket = listen_on(address, port), .session = nullptr};
+int SecureLinks::publish(const caf::actor& actor, const std::string& address,
+                         transport::PortRange ports) {
+  Link link{.socket = listen_on(address, ports), .session = nullptr};
   const int bound = port_of(link.socket);
   caf::scoped_actor self{system_};
   std::string error;

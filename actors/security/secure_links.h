@@ -9,6 +9,7 @@
 #include <string>
 
 #include "actors/security/credentials.h"
+#include "transport/ucx/network_interface.h"
 
 namespace troupe::actors {
 
@@ -26,9 +27,9 @@ class SecureLinks {
   SecureLinks(const SecureLinks&) = delete;
   ~SecureLinks();
 
-  /// Lets hosts reach the actor at a numeric address of this machine; port 0: any that is free.
+  /// Lets hosts reach the actor at a numeric address of this machine, and a port as of listen_on().
   /// Returns the port. Throws Error{unavailable} naming the address.
-  int publish(const caf::actor& actor, const std::string& address, int port);
+  int publish(const caf::actor& actor, const std::string& address, transport::PortRange ports);
   /// The actor that is published there. One that lost its director's link without a word comes back
   /// with a new actor system: while the director still has the old link, CAF takes a second one of
   /// the same system for its repetition, and sends into the old one. Throws Unreachable if nobody

@@ -101,18 +101,21 @@ std::string address_text(const std::string& host, int port) {
   return is_v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
-Socket listen_on(const std::string& address, int port) {
-  std::string fault;
-  const Addresses where = find(address, port, AI_NUMERICHOST, fault);
-  if (!where) unavailable(address, port, fault);
-  Socket socket = open_for(*where);
-  // A port counts as free although its last connections are in TIME_WAIT.
-  const int on = 1;
-  if (socket.fd() < 0 || setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0 ||
-      bind(socket.fd(), where->ai_addr, where->ai_addrlen) != 0 ||
-      listen(socket.fd(), SOMAXCONN) != 0)
-    unavailable(address, port, std::strerror(errno));
-  return socket;
+Socket listen_on(const std::string& address, transport::PortRange ports) {
+  for (int port = ports.first;; ++port) {
+    std::string fault;
+    const Addresses where = find(address, port, AI_NUMERICHOST, fault);
+    if (!where) unavailable(address, port, fault);
+    Socket socket = open_for(*where);
+    // A port counts as free although its last connections are in TIME_WAIT.
+    const int on = 1;
+    if (socket.fd() >= 0 &&
+        setsockopt(socket.fd(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+        bind(socket.fd(), where->ai_addr, where->ai_addrlen) == 0 &&
+        listen(socket.fd(), SOMAXCONN) == 0)
+      return socket;
+    if (errno != EADDRINUSE || port >= ports.last) unavailable(address, port, std::strerror(errno));
+  }
 }
 
 int port_of(const Socket& socket) {

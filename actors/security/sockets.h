@@ -4,6 +4,7 @@
 #include <string>
 
 #include "tensor/errors/error.h"
+#include "transport/ucx/network_interface.h"
 
 // Names of hosts, and TCP sockets of IPv4 and IPv6. Sockets are non-blocking, and closed in a
 // process that is started.
@@ -28,9 +29,9 @@ class Socket {
 std::string name_of_this_host();
 /// "10.0.0.1:80", "[fe80::1]:80".
 std::string address_text(const std::string& host, int port);
-/// Listens on a numeric address of this machine; port 0: any that is free. Throws
-/// Error{unavailable} naming it.
-Socket listen_on(const std::string& address, int port);
+/// Listens on a numeric address of this machine, at the first of the ports that is free; port 0:
+/// any. Throws Error{unavailable} naming it.
+Socket listen_on(const std::string& address, transport::PortRange ports);
 int port_of(const Socket& socket);
 /// A socket, or why there is none.
 struct Connected {

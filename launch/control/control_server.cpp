@@ -80,13 +80,13 @@ ControlServer::~ControlServer() {
   close(wake_fd_);
 }
 
-void ControlServer::open_to_hosts(const std::string& address, int port,
+void ControlServer::open_to_hosts(const std::string& address, transport::PortRange ports,
                                   const actors::Authority& authority) {
   using actors::Role;
   actors::Credentials command = authority.issue(Role::command, "command");
   command.token = token_;  // that of the run's processes is none of its business
   secure_ = {.address = address,
-             .socket = actors::listen_on(address, port),
+             .socket = actors::listen_on(address, ports),
              .tls = std::make_shared<actors::TlsContext>(authority.issue(Role::director, "control"),
                                                          Role::command),
              .credentials = to_text(command)};

@@ -43,7 +43,8 @@ class ControlServer {
 
   /// Serves commands of other hosts too, over TLS, on a numeric address of this machine; port 0:
   /// any that is free. Before serve(). Throws Error{unavailable} naming the address.
-  void open_to_hosts(const std::string& address, int port, const actors::Authority& authority);
+  void open_to_hosts(const std::string& address, transport::PortRange ports,
+                     const actors::Authority& authority);
   int port() const { return port_; }
   const std::string& token() const { return token_; }
   /// What a command has to know.

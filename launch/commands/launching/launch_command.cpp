@@ -196,8 +196,8 @@ std::unique_ptr<HostGathering> gather_hosts(HostsPlan plan, const Manifest& mani
   const bool takes_over = plan.takeover.has_value();
   if (!takes_over) check_room(manifest, plan.named);
   auto gathering = std::make_unique<HostGathering>(std::move(plan), manifest, machine);
-  console.show(gathering->join_line());
   if (takes_over) return gathering;  // with the hosts that there are, as after any loss
+  console.show(gathering->join_line());
   gathering->wait([&console](const std::string& text) { console.show(text); });
   const HostsFound found = look_at_hosts(*gathering, manifest);
   console.show(to_text(found));
@@ -305,7 +305,9 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   const auto gathering = gather_hosts(std::move(hosts), start.manifest, machine, console);
   const auto files = settle_files(gathering.get(), start, console);
   if (gathering) {
-    control.open_to_hosts(gathering->address(), 0, gathering->authority());
+    const auto ports = transport::parse_ports(spec.cluster.ports);
+    control.open_to_hosts(gathering->address(), ports.value_or(transport::PortRange{}),
+                          gathering->authority());
     spec.cluster.hosts = gathering->hosts();
     start.adopts = gathering->inherits();
     placement = place_on_hosts_of(spec, console);

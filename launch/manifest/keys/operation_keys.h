@@ -115,9 +115,9 @@ inline constexpr std::array kOperationKeys{
         "loopback",
         kAny, "ifname socket_ifname network_interface nic"},
     Key{"cluster", "ports", SETTING(cluster.ports), "\"\"", "",
-        "TCP ports that ranks listen on for messages, as \"29600-29700\", for a firewall between "
-        "hosts: two for each rank of a host, as a rank that recovers opens one before it closes "
-        "the other; none: any free ones",
+        "TCP ports that ranks, agents and the launcher listen on, as \"29600-29700\", for a "
+        "firewall between hosts: two for each rank of a host, as a rank that recovers opens one "
+        "before it closes the other, and two more; none: any free ones",
         kAny, "port_range"},
 
     Key{"cluster", "engine", SETTING(engine.kind, kEngines), "\"auto\"", "",

@@ -27,14 +27,14 @@ const std::string kSecret = "a secret";
 
 /// A port that nobody listens on.
 int unused_port() {
-  return port_of(listen_on(kHere, 0));
+  return port_of(listen_on(kHere, {}));
 }
 
 /// A port that answers nobody, not even to refuse: what asks a full queue for a connection is
 /// dropped, as on the way to a host that is not there.
 class SilentPort {
  public:
-  SilentPort() : listener_(listen_on(kHere, 0)) {
+  SilentPort() : listener_(listen_on(kHere, {})) {
     listen(listener_.fd(), 0);
     for (int i = 0; i < 4; ++i) callers_.push_back(begin_connect(kHere, port_of(listener_)));
   }
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_way_without_end_or_with_a_closed_one_is_broken_and_says_w
   const LinkProbe none = probe(kHere, silent.port(), {.secret = kSecret, .patience_s = 0.2});
   BOOST_TEST(!none.connected);
   BOOST_TEST(none.fault == "no answer within 0.2 s");
-  const Socket mute = listen_on(kHere, 0);
+  const Socket mute = listen_on(kHere, {});
   const LinkProbe held = probe(kHere, port_of(mute), {.secret = kSecret, .patience_s = 0.2});
   BOOST_TEST(held.connected);
   BOOST_TEST(held.fault == "connected, but nothing moves for 0.2 s");
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_port_lies_in_the_range_that_a_firewall_lets_pass) {
   const std::string range = std::to_string(first) + "-" + std::to_string(first);
   const ProbePort port(kHere, range, kSecret);
   BOOST_TEST(port.port() == first);
-  expect_error(ErrorKind::unavailable, {range, kHere, "free"},
+  expect_error(ErrorKind::unavailable, {kHere + (":" + std::to_string(first)), "in use"},
                [&] { ProbePort(kHere, range, kSecret); });
 }
 

@@ -53,7 +53,7 @@ class BusyDoor {
     return got > 0 && send(to, bytes.data(), static_cast<std::size_t>(got), MSG_NOSIGNAL) == got;
   }
 
-  const Socket door_ = listen_on("127.0.0.1", 0);
+  const Socket door_ = listen_on("127.0.0.1", {});
   std::jthread thread_;
 };
 

@@ -71,7 +71,7 @@ Clock::duration ask(caf::actor_system& system, const caf::actor& adds) {
 class Run {
  public:
   explicit Run(const std::string& address = kHere) : address_(address) {
-    port_ = director.publish(at_director.spawn(adder), address, 0);
+    port_ = director.publish(at_director.spawn(adder), address, {});
     adds = host.connect(address, port_, kLong);
   }
   int port() const { return port_; }
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(messages_reach_a_worker_behind_its_hosts_plain_door_and_com
   const auto echo = run.at_director.spawn([](caf::event_based_actor*) -> caf::behavior {
     return {[](caf::ok_atom, const std::string& text) { return text; }};
   });
-  const int port = run.director.publish(echo, kHere, 0);
+  const int port = run.director.publish(echo, kHere, {});
   const caf::actor echoes = run.host.connect(kHere, port, kLong);
   caf::scoped_actor host{run.at_host.system};
   for (const std::size_t size : {0u, 1u, 16'383u, 16'385u, 100'000u, 20'000'000u, 7u}) {
@@ -146,7 +146,7 @@ BOOST_AUTO_TEST_CASE(messages_reach_a_worker_behind_its_hosts_plain_door_and_com
 
 BOOST_AUTO_TEST_CASE(holds_with_ipv6) {
   try {
-    listen_on("::1", 0);
+    listen_on("::1", {});
   } catch (const Error&) {
     BOOST_TEST_MESSAGE("skipped: this machine has no IPv6");
     return;
@@ -227,7 +227,7 @@ BOOST_AUTO_TEST_CASE(a_host_cannot_pose_as_the_director) {
   const Authority authority;
   System wicked, host;
   SecureLinks poses(wicked.system, Role::director, authority.issue(Role::host, "h"));
-  const int port = poses.publish(wicked.spawn(adder), kHere, 0);
+  const int port = poses.publish(wicked.spawn(adder), kHere, {});
   SecureLinks links(host.system, Role::host, authority.issue(Role::host, "h"));
   expect_error(ErrorKind::unavailable, {std::to_string(port), "purpose"},
                [&] { links.connect(kHere, port, kLong); });
@@ -236,16 +236,17 @@ BOOST_AUTO_TEST_CASE(a_host_cannot_pose_as_the_director) {
 BOOST_AUTO_TEST_CASE(waits_no_longer_than_it_is_told) {
   System host;
   SecureLinks links(host.system, Role::host, Authority().issue(Role::host, "h"));
-  const Socket silent = listen_on(kHere, 0);
+  const Socket silent = listen_on(kHere, {});
   const auto begin = Clock::now();
   expect_error(ErrorKind::retry, {std::to_string(port_of(silent)), "does not answer in TLS"},
                [&] { links.connect(kHere, port_of(silent), 300ms); });
   BOOST_TEST((Clock::now() - begin < 5s));
-  const int closed = port_of(listen_on(kHere, 0));
+  const int closed = port_of(listen_on(kHere, {}));
   expect_error(ErrorKind::unavailable, {std::to_string(closed), "refused"},
                [&] { links.connect(kHere, closed, kLong); });
-  expect_error(ErrorKind::unavailable, {"192.0.2.1:9"},
-               [&] { links.publish(host.spawn(adder), "192.0.2.1", 9); });
+  expect_error(ErrorKind::unavailable, {"192.0.2.1:9"}, [&] {
+    links.publish(host.spawn(adder), "192.0.2.1", {9, 9});
+  });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -25,7 +25,7 @@ BOOST_AUTO_TEST_CASE(commands_of_other_hosts_are_served_over_tls) {
   const actors::Authority authority;
   for (const char* address : {"127.0.0.2", "::1"}) {
     try {
-      actors::listen_on(address, 0);
+      actors::listen_on(address, {});
     } catch (const Error&) {
       continue;  // this machine has no IPv6
     }

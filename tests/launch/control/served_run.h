@@ -30,7 +30,7 @@ class Served {
   explicit Served(const launch::ControlServer::Options& options = {}, std::string run = "run",
                   const std::optional<Remote>& remote = std::nullopt)
       : server(options) {
-    if (remote) server.open_to_hosts(remote->first, 0, *remote->second);
+    if (remote) server.open_to_hosts(remote->first, {}, *remote->second);
     server.serve({.status =
                       [run] {
                         return launch::to_json(actors::RunStatus{.state = "running", .step = 7},
