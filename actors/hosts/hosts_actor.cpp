@@ -85,6 +85,10 @@ std::string HostsActor::take_in(const HostHello& hello, const caf::strong_actor_
                                 const std::vector<std::uint64_t>& inherited) {
   if (const std::string why = refusal_of(hello); !why.empty()) {
     context_.registry.refuse(hello.host.name, why);
+    // Who starts its agent does so again and again.
+    if (director_ && std::exchange(told_refusals_[hello.host.name], why) != why)
+      caf::anon_send(director_,
+                     Note{.text = fmt::format("host {} may not join: {}", hello.host.name, why)});
     return why;
   }
   Host host = hello.host;
@@ -92,7 +96,7 @@ std::string HostsActor::take_in(const HostHello& hello, const caf::strong_actor_
     host.slots = named->second;
   if (host.slots == 0) host.slots = context_.other_slots;
   // An agent of the same host that was not known to be gone is another one's predecessor.
-  if (agent_of(host.name)) lose(host.name, "another agent has come from it");
+  if (agent_of(host.name)) take_out(host.name, "another agent has come from it");
   monitor(agent);
   const auto actor = caf::actor_cast<AgentRef>(agent);
   agents_[caf::actor_cast<caf::actor_addr>(agent)] = {
@@ -166,6 +170,22 @@ std::string HostsActor::refusal_of(const HostHello& hello) const {
         "cluster.interface names another network, cluster.trusted_network = true "
         "accepts this one",
         hello.address);
+  return twice(hello);
+}
+
+/// Why a host is one that is there already: ranks on it would be taken for those of two machines.
+std::string HostsActor::twice(const HostHello& hello) const {
+  const std::string &name = hello.host.name, &address = hello.address;
+  const auto is_told = [&](const std::string& other, const std::string& at) {
+    return fmt::format("it is host {} at {}, which takes part in the run already", other, at);
+  };
+  if (!context_.own.empty() && name == context_.own) return is_told(name, context_.address);
+  if (address.starts_with("127.") || address == "::1") return "";  // processes of one machine
+  if (!context_.own.empty() && address == context_.address)
+    return is_told(context_.own, address) + "; it was named twice, or its agent started by hand";
+  for (const HostRegistry::Entry& entry : context_.registry.entries())
+    if (!entry.lost && entry.address == address && entry.host.name != name)
+      return is_told(entry.host.name, address) + "; name it once";
   return "";
 }
 
@@ -225,6 +245,7 @@ void HostsActor::serve(const DirectorStarts& start) {
   director_ = start.director;
   begin_ = {.term = start.term,
             .wait_s = context_.wait_s,
+            .silent_s = context_.silent_s,
             .token = start.token,
             .address = context_.address,
             .port = start.port};
@@ -252,13 +273,17 @@ void HostsActor::on_down(const caf::actor_addr& who) {
     lose(found->second.host, "its agent has ended or its connection broke");
 }
 
-/// Takes a host out of the run, with its workers.
+/// Takes a host out of the run, with its workers, and has its agent started anew.
 void HostsActor::lose(std::string host, const std::string& cause) {
+  take_out(host, cause);
+  if (context_.on_lost) context_.on_lost(host);
+}
+
+void HostsActor::take_out(const std::string& host, const std::string& cause) {
   const Agent* agent = agent_of(host);
   const bool is_known = !agent || !agent->joins;
   forget(host);
   if (is_known) tell(HostLost{.name = host, .cause = cause, .now_s = now_s()});
-  if (context_.on_lost) context_.on_lost(host);
 }
 
 // --- orders

@@ -133,6 +133,7 @@ class HostsActor : public ControlActor {
   void called(const CallAgent& order, const TakenOver& answer);
   void tell_begin(const AgentRef& agent);
   std::string refusal_of(const HostHello& hello) const;
+  std::string twice(const HostHello& hello) const;
   void on_beat(const AgentBeat& beat);
   void on_ended(const WorkerEnded& end);
   void on_leaves(const HostLeaves& leave);
@@ -152,6 +153,7 @@ class HostsActor : public ControlActor {
   void look_for_silent();
   // A host's name is taken by value where its entry, which holds it, may be removed.
   void lose(std::string host, const std::string& cause);
+  void take_out(const std::string& host, const std::string& cause);
   void serve(const DirectorStarts& start);
   void dismiss_if_left(std::string host);
   void forget(std::string host);
@@ -166,6 +168,7 @@ class HostsActor : public ControlActor {
   Liveness liveness_;  ///< of agents, by their incarnations
   caf::actor director_;
   RunBegins begin_;  ///< once the director is there
+  std::map<std::string, std::string> told_refusals_;  ///< of hosts that came while it is there
   std::map<caf::actor_addr, Agent> agents_;
   Surveyor surveyor_{*this, context_.address,
                      context_.own_threads};  ///< of the launcher's own host

@@ -22,8 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Between two starts of one host's agent: ssh itself waits up to ten seconds for a host that is
-/// down.
+/// After the end of one host's agent, or of what started it, until another is started: a launch
+/// that ends for it starts none.
 constexpr std::chrono::seconds kBetween{3};
 /// How long commands may go on once the run is over, while their agents end.
 constexpr std::chrono::seconds kPatience{5};
@@ -44,9 +44,7 @@ void close_all(std::initializer_list<int*> descriptors) {
 
 }  // namespace
 
-AgentStarter::AgentStarter(
-    std::vector<Command> commands, bool again,
-    std::function<void(const std::string& host, const std::string& cause)> on_end)
+AgentStarter::AgentStarter(std::vector<Command> commands, bool again, OnEnd on_end)
     : starts_again_(again),
       on_end_(std::move(on_end)),
       wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -134,9 +132,9 @@ void AgentStarter::start(Running& agent) {
   if (error != 0) {
     agent.pid = -1;
     close_all({&input[1], &errors[0]});
-    return on_end_(
-        agent.command.host,
-        fmt::format("cannot start {}: {}", agent.command.words.front(), std::strerror(error)));
+    on_end_(agent.command.host,
+            fmt::format("cannot start {}: {}", agent.command.words.front(), std::strerror(error)));
+    return;
   }
   agent.pidfd = static_cast<int>(syscall(SYS_pidfd_open, agent.pid, 0));
   fcntl(errors[0], F_SETFL, O_NONBLOCK);
@@ -149,11 +147,12 @@ void AgentStarter::start(Running& agent) {
 
 void AgentStarter::read_errors(Running& agent) {
   std::array<char, 1024> part{};
-  const ssize_t got = read(agent.errors, part.data(), part.size());
+  ssize_t got = 0;
+  while ((got = read(agent.errors, part.data(), part.size())) > 0) {
+    agent.said.append(part.data(), static_cast<std::size_t>(got));
+    if (agent.said.size() > kMostWords) agent.said.erase(0, agent.said.size() - kMostWords);
+  }
   if (got == 0) close_all({&agent.errors});
-  if (got <= 0) return;
-  agent.said.append(part.data(), static_cast<std::size_t>(got));
-  if (agent.said.size() > kMostWords) agent.said.erase(0, agent.said.size() - kMostWords);
 }
 
 void AgentStarter::reap(Running& agent) {
@@ -161,11 +160,13 @@ void AgentStarter::reap(Running& agent) {
   if (waitpid(agent.pid, &status, WNOHANG) != agent.pid) return;
   if (agent.errors >= 0) read_errors(agent);
   agent.pid = -1;
+  agent.due = Clock::now() + kBetween;
   agent.done = !starts_again_ || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
   close_all({&agent.pidfd, &agent.input, &agent.errors});
   const std::string words = last_line(agent.said);
-  on_end_(agent.command.host, fmt::format("{} {}{}{}", agent.command.words.front(),
-                                          ending_of(status), words.empty() ? "" : ": ", words));
+  agent.waits =
+      on_end_(agent.command.host, fmt::format("{} {}{}{}", agent.command.words.front(),
+                                              ending_of(status), words.empty() ? "" : ": ", words));
 }
 
 }  // namespace troupe::launch

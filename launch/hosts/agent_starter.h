@@ -22,10 +22,12 @@ class AgentStarter {
     std::string input;               ///< what the agent reads: Invitation's line
     bool is_there = false;  ///< an agent of it is there already: one is started when that is lost
   };
-  /// `on_end` is told when a command has ended, with its last words: "ssh ended with exit code 255:
-  /// ...". Throws Error{unavailable} if the machine has no descriptors left.
-  AgentStarter(std::vector<Command> commands, bool again,
-               std::function<void(const std::string& host, const std::string& cause)> on_end);
+  /// Called by the thread when a command has ended, with its last words: "ssh ended with exit code
+  /// 255: ...". Returns whether the agent is there none the less, as when ssh alone has ended:
+  /// another one is started when that is lost.
+  using OnEnd = std::function<bool(const std::string& host, const std::string& cause)>;
+  /// Throws Error{unavailable} if the machine has no descriptors left.
+  AgentStarter(std::vector<Command> commands, bool again, OnEnd on_end);
   AgentStarter(const AgentStarter&) = delete;
   /// Ends commands that still run after kPatience.
   ~AgentStarter();
@@ -42,7 +44,7 @@ class AgentStarter {
     std::string said;                             ///< on standard error, its end
     std::chrono::steady_clock::time_point due{};  ///< when it is started, if it does not run
     bool done = false;   ///< its agent has left the run in order, and is not started again
-    bool waits = false;  ///< for again(): Command::is_there
+    bool waits = false;  ///< for again(): its agent is there without the command
   };
   void loop();
   void wait(int timeout_ms);
@@ -52,7 +54,7 @@ class AgentStarter {
   void wake();
 
   const bool starts_again_;
-  const std::function<void(const std::string&, const std::string&)> on_end_;
+  const OnEnd on_end_;
   std::vector<Running> agents_;  // used by the thread alone
   int wake_fd_ = -1;
   std::mutex mutex_;  // guards the two below

@@ -10,11 +10,12 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <set>
+#include <optional>
 #include <sstream>
 #include <utility>
 
 #include "actors/messages/secret.h"
+#include "actors/security/sockets.h"
 #include "launch/hosts/invitation.h"
 #include "launch/hosts/ssh_remedy.h"
 #include "launch/hosts/traits.h"
@@ -28,6 +29,9 @@ using actors::Host;
 using Start = HostsPlan::Start;
 using transport::NetworkInterface;
 
+/// How long the others are waited for once a host is known not to come, so that all which cannot
+/// are named and none which can is: ssh itself waits ten seconds for a host that is down.
+constexpr std::chrono::seconds kOthers{12};
 /// An address of IPv4 or IPv6 that no network uses: the route to it is that to elsewhere.
 constexpr std::array kElsewhere{"192.0.2.1", "2001:db8::1"};
 
@@ -80,7 +84,8 @@ NetworkInterface interface_of(const Manifest& manifest, const HostsPlan& plan,
     }
   std::vector<NetworkInterface> out;
   for (const NetworkInterface& interface : transport::network_interfaces())
-    if (!interface.address.starts_with("127.") && interface.address != "::1")
+    if (!interface.address.starts_with("127.") && interface.address != "::1" &&
+        !interface.name.starts_with("docker"))  // a bridge within this host
       out.push_back(interface);
   const auto is_of_first = [&](const NetworkInterface& one) { return one.name == out[0].name; };
   if (!out.empty() && std::ranges::all_of(out, is_of_first)) return out.front();
@@ -132,6 +137,8 @@ HostGathering::HostGathering(HostsPlan plan, const Manifest& manifest, const Mac
   open_door(manifest);
   if (plan_.takeover) take_over();
   if (!plan_.shared.empty()) invite(plan_.shared);
+  if (!plan_.takeover && plan_.token.empty() && !plan_.token_file.empty())
+    leave_for_hosts(plan_.token_file, authority_.secret());
   start_agents();
 }
 
@@ -147,26 +154,26 @@ void HostGathering::open_door(const Manifest& manifest) {
                     manifest.name(), own_.empty() ? "this host" : own_, address_));
   std::map<std::string, int> slots;
   for (const Host& host : plan_.named) slots[host.name] = host.slots;
-  door_ = actors::Hosts::open({.address = address_,
-                               .port = plan_.port,
-                               .credentials = authority_.issue(actors::Role::director, "director"),
-                               .traits = traits_,
-                               .slots = slots,
-                               .other_slots = alike_,
-                               .silent_s = manifest->recovery.silent_s,
-                               .trusted_network = engine_.trusted_network,
-                               .wait_s = engine_.director_wait_s,
-                               .on_lost = [this](const std::string& host) { again(host); },
-                               .own = own_,
-                               .device = interface.address,
-                               .ends_s = own_time_limit(),
-                               .ports = manifest->cluster.ports});
+  door_ = actors::Hosts::open(
+      {.address = address_,
+       .port = plan_.port,
+       .credentials = authority_.issue(actors::Role::director, "director"),
+       .traits = traits_,
+       .slots = slots,
+       .other_slots = alike_,
+       .silent_s = manifest->recovery.silent_s,
+       .trusted_network = engine_.trusted_network,
+       .wait_s = engine_.director_wait_s,
+       .on_lost = [starting = starting_](const std::string& host) { starting->again(host); },
+       .own = own_,
+       .device = interface.address,
+       .ends_s = own_time_limit(),
+       .ports = manifest->cluster.ports});
 }
 
 void HostGathering::start_agents() {
   if (plan_.start == Start::themselves) return;
-  std::set<std::string> there;
-  for (const auto& entry : door_->registry().entries()) there.insert(entry.host.name);
+  const std::set<std::string> there = hosts_there();
   std::vector<std::string> others;
   for (const Host& host : plan_.named)
     if (host.name != own_) others.push_back(host.name);
@@ -192,13 +199,36 @@ void HostGathering::start_agents() {
       add(host, std::move(words));
     }
   }
-  starter_.emplace(
+  const std::lock_guard lock(starting_->mutex);  // hosts that are lost from now on are told it
+  starting_->starter = std::make_unique<AgentStarter>(
       std::move(commands), plan_.start == Start::ssh,
-      [this](const std::string& host, const std::string& cause) { on_end(host, cause); });
+      [this](const std::string& host, const std::string& cause) { return on_end(host, cause); });
+  const std::set<std::string> still_there = hosts_there();
+  for (const std::string& host : there)
+    if (!still_there.contains(host)) starting_->starter->again(host);
+}
+
+/// Hosts whose agents obey this launcher.
+std::set<std::string> HostGathering::hosts_there() const {
+  std::set<std::string> there;
+  for (const auto& entry : door_->registry().entries())
+    if (!entry.lost) there.insert(entry.host.name);
+  return there;
+}
+
+void HostGathering::Starting::again(const std::string& host) {
+  const std::lock_guard guard(mutex);
+  if (starter) starter->again(host);
 }
 
 HostGathering::~HostGathering() {
   if (has_charge_) door_->dismiss("the run is over");
+  std::unique_ptr<AgentStarter> starter;
+  {
+    const std::lock_guard lock(starting_->mutex);
+    starter = std::move(starting_->starter);
+  }
+  starter.reset();  // which waits for its commands, and uses this object until then
   for (const std::filesystem::path& file : invitations_) {
     std::error_code ignored;
     std::filesystem::remove(file, ignored);
@@ -219,17 +249,22 @@ std::string HostGathering::invitation_to(const std::string& host) const {
 }
 
 void HostGathering::invite(const std::filesystem::path& file) {
+  leave_for_hosts(file, invitation_to(""));
+}
+
+/// Leaves a line in a file that only this user can read, until the object ends.
+void HostGathering::leave_for_hosts(const std::filesystem::path& file, const std::string& line) {
   const std::filesystem::path unfinished = file.string() + ".new";
   std::error_code ignored;  // what cannot be made or removed, open() fails for
   std::filesystem::create_directories(file.parent_path(), ignored);
   std::filesystem::remove(unfinished, ignored);
   const int fd = open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  const std::string line = invitation_to("");
   const bool written =
       fd >= 0 && write(fd, line.data(), line.size()) == static_cast<ssize_t>(line.size());
   if (fd >= 0) close(fd);
   if (!written)
-    throw Error(ErrorKind::data, "cannot write the invitation for other hosts, " + file.string());
+    throw Error(ErrorKind::data,
+                "cannot write the file by which other hosts join, " + file.string());
   std::filesystem::rename(unfinished, file);  // readers find it whole, or not at all
   invitations_.push_back(file);
 }
@@ -237,18 +272,18 @@ void HostGathering::invite(const std::filesystem::path& file) {
 std::string HostGathering::join_line() const {
   if (plan_.start != Start::themselves || !plan_.shared.empty()) return "";
   return fmt::format(
-      "join      {} of {} hosts are to come; on each: troupe join --rendezvous {}:{} "
-      "--token-file FILE\n",
-      plan_.count - (own_.empty() ? 0 : 1), plan_.count, address_, door_->port());
+      "join      {} of {} hosts are to come; on each, with a copy of that file if it does not see "
+      "it: troupe join --rendezvous {} --token-file {}\n",
+      plan_.count - (own_.empty() ? 0 : 1), plan_.count,
+      actors::address_text(address_, door_->port()),
+      std::filesystem::absolute(plan_.token_file).string());
 }
 
-void HostGathering::again(const std::string& host) {
-  if (starter_) starter_->again(host);
-}
-
-void HostGathering::on_end(const std::string& host, const std::string& cause) {
+bool HostGathering::on_end(const std::string& host, const std::string& cause) {
+  if (hosts_there().contains(host)) return true;
   const std::string helps = plan_.start == Start::ssh ? ssh_remedy(host, cause) : "";
   door_->registry().refuse(host, helps.empty() ? cause : cause + "; " + helps);
+  return false;
 }
 
 /// Who came and was refused, probably for one of those that nobody has named; empty: nobody was.
@@ -261,29 +296,36 @@ std::string HostGathering::refused() const {
   return all.empty() ? "" : fmt::format(" (refused were {})", fmt::join(all, "; "));
 }
 
-std::vector<std::string> HostGathering::missing() const {
-  std::set<std::string> joined{own_};
-  for (const auto& entry : door_->registry().entries())
-    if (!entry.lost) joined.insert(entry.host.name);
+std::vector<HostGathering::Missing> HostGathering::missing() const {
+  std::set<std::string> joined = hosts_there();
+  if (!own_.empty()) joined.insert(own_);
   const auto refusals = door_->registry().refusals();
   const auto why = [&](const std::string& host) {
     const auto found = refusals.find(host);
     return found == refusals.end() ? "" : found->second;
   };
-  std::vector<std::string> missing;
+  std::vector<Missing> missing;
   for (const Host& host : plan_.named) {
     if (joined.contains(host.name)) continue;
-    std::string reason = why(host.name);
-    if (reason.empty()) reason = why("");  // of the command that starts all
-    if (reason.empty())
-      reason = fmt::format("nothing heard of it at {}:{}", address_, door_->port());
-    missing.push_back(fmt::format("{} ({})", host.name, reason));
+    const std::string own = why(host.name);
+    missing.push_back({host.name, own.empty() ? why("") : own});  // or of the command for all
   }
-  const int unnamed =
-      plan_.named.empty() ? plan_.count - static_cast<int>(joined.size()) + joined.count("") : 0;
+  const int unnamed = plan_.named.empty() ? plan_.count - static_cast<int>(joined.size()) : 0;
   for (int i = 0; i < unnamed; ++i)
-    missing.push_back("a host that calls itself" + (i == 0 ? refused() : ""));
+    missing.push_back({"a host that comes by itself" + (i == 0 ? refused() : ""), ""});
   return missing;
+}
+
+std::string HostGathering::text_of(const std::vector<Missing>& hosts) const {
+  std::string text;
+  for (const auto& [host, why] : hosts) {
+    text += (text.empty() ? "" : "; ") + host;
+    if (!why.empty())
+      text += " (" + why + ")";
+    else if (!plan_.named.empty())
+      text += fmt::format(" (nothing heard of it at {}:{})", address_, door_->port());
+  }
+  return text;
 }
 
 void HostGathering::wait(const std::function<void(const std::string& text)>& tell) {
@@ -291,15 +333,20 @@ void HostGathering::wait(const std::function<void(const std::string& text)>& tel
   constexpr std::chrono::seconds kTellEvery{10};
   const auto deadline = Clock::now() + std::chrono::duration<double>(engine_.wait_s);
   auto tell_at = Clock::now() + std::chrono::seconds(2);
-  std::vector<std::string> left;
+  std::optional<Clock::time_point> others_by;
+  std::vector<Missing> left;
   bool hopeless = false;
   door_->registry().wait([&] {
     left = missing();
+    const bool all_told = std::ranges::none_of(left, &std::string::empty, &Missing::why);
+    const bool any_told = std::ranges::any_of(left, [](const auto& x) { return !x.why.empty(); });
+    if (any_told && !others_by) others_by = Clock::now() + kOthers;
     // A host that comes by itself may be started again; a command of ours has said why it failed.
-    hopeless = starter_ && engine_.min_hosts == 0 && !door_->registry().refusals().empty();
+    hopeless = plan_.start != Start::themselves && engine_.min_hosts == 0 && any_told &&
+               (all_told || Clock::now() > *others_by);
     const bool ends = left.empty() || hopeless || Clock::now() > deadline;
     if (!ends && Clock::now() > tell_at) {
-      tell(fmt::format("waiting   for {}\n", fmt::join(left, "; ")));
+      tell(fmt::format("waiting   for {}\n", text_of(left)));
       tell_at = Clock::now() + kTellEvery;
     }
     return ends;
@@ -307,12 +354,16 @@ void HostGathering::wait(const std::function<void(const std::string& text)>& tel
   if (left.empty()) return;
   const auto min_hosts = static_cast<std::size_t>(engine_.min_hosts);
   const auto count = static_cast<std::size_t>(plan_.count);
-  if (min_hosts > 0 && count - left.size() >= min_hosts) return;
+  if (min_hosts > 0 && count - left.size() >= min_hosts)
+    return tell(
+        fmt::format("hosts     the run begins with {} of {}, as cluster.min_hosts = {} "
+                    "allows; missing: {}\n",
+                    count - left.size(), count, min_hosts, text_of(left)));
   throw Error(
       ErrorKind::unavailable,
       fmt::format("{} of {} hosts have not joined{}: {}", left.size(), count,
                   hopeless ? "" : fmt::format(" within cluster.wait = {:g} s", engine_.wait_s),
-                  fmt::join(left, "; ")));
+                  text_of(left)));
 }
 
 std::vector<Host> HostGathering::hosts() const {
@@ -321,7 +372,7 @@ std::vector<Host> HostGathering::hosts() const {
     if (!entry.lost) joined[entry.host.name] = entry.host;
   if (!own_.empty())
     joined[own_] = {.name = own_,
-                    .slots = alike_,
+                    .slots = plan_.own_slots > 0 ? plan_.own_slots : alike_,
                     .cores = machine_.own_cores(),
                     .memory_bytes = machine_.memory_bytes};
   std::vector<Host> hosts;

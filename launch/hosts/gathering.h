@@ -4,7 +4,8 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,12 +64,18 @@ class HostGathering {
   void take_over();
   void start_agents();
   std::string invitation_to(const std::string& host) const;
-  /// Hosts that have not joined, by name, each with the reason if one is known; if no host has a
-  /// name, how many are missing.
-  std::vector<std::string> missing() const;
+  /// A host that has not joined, and why, if that is known.
+  struct Missing {
+    std::string host;
+    std::string why;
+  };
+  /// If no host has a name, one for each that is missing.
+  std::vector<Missing> missing() const;
+  std::string text_of(const std::vector<Missing>& hosts) const;
   std::string refused() const;
-  void again(const std::string& host);
-  void on_end(const std::string& host, const std::string& cause);
+  std::set<std::string> hosts_there() const;
+  bool on_end(const std::string& host, const std::string& cause);
+  void leave_for_hosts(const std::filesystem::path& file, const std::string& line);
 
   HostsPlan plan_;
   const actors::Authority authority_;  ///< of the run
@@ -81,8 +88,15 @@ class HostGathering {
   std::string address_;
   std::shared_ptr<actors::Hosts> door_;
   std::vector<std::filesystem::path> invitations_;
-  std::optional<AgentStarter> starter_;
   bool has_charge_;
+
+  /// What starts agents, from before hosts can be lost until after the last of them may be.
+  struct Starting {
+    std::mutex mutex;
+    std::unique_ptr<AgentStarter> starter;  ///< null: none is started now
+    void again(const std::string& host);
+  };
+  const std::shared_ptr<Starting> starting_ = std::make_shared<Starting>();
 };
 
 }  // namespace troupe::launch

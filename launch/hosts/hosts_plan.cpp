@@ -36,6 +36,7 @@ HostsPlan plan_of_job(const Manifest& manifest, const Job& job) {
   if (job.kind == Job::Kind::allocation) return of_many(Start::srun, job.hosts, job.own);
   HostsPlan plan = of_many(Start::themselves, job.hosts, job.own);
   plan.count = job.num_hosts;
+  plan.own_slots = own_slots(manifest, job);
   plan.shared = invitation_file(manifest->dir, job);
   return plan;
 }
@@ -73,6 +74,8 @@ HostsPlan plan_hosts(const HostOptions& options, const Manifest& manifest, const
       plan.port = port;
     }
     if (!options.token_file.empty()) plan.token = read_token(options.token_file);
+    plan.token_file = !options.token_file.empty() ? std::filesystem::path(options.token_file)
+                                                  : token_file(manifest->dir);
     return plan;
   }
   if (!named.empty()) return of_many(Start::ssh, std::move(named));
@@ -92,6 +95,14 @@ HostsPlan plan_hosts(const HostOptions& options, const Manifest& manifest, const
 
 bool HostsPlan::Takeover::has_agent(const std::string& host) const {
   return std::ranges::find(agents, host, &actors::AgentRecord::host) != agents.end();
+}
+
+int own_slots(const Manifest& manifest, const Job& job) {
+  return job.num_processes >= manifest->num_ranks() ? job.own_processes : 0;
+}
+
+std::filesystem::path token_file(const std::filesystem::path& run) {
+  return run.parent_path() / fmt::format(".{}.token", run.filename().string());
 }
 
 std::filesystem::path invitation_file(const std::filesystem::path& run, const Job& job) {

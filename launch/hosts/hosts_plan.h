@@ -30,11 +30,14 @@ struct HostsPlan {
   Start start = Start::none;
   std::vector<actors::Host> named;  ///< empty: any hosts
   int count = 0;                    ///< of hosts, with this one
-  std::string own;  ///< this host's name in the run, if the job tells; empty: find_own_host()
+  std::string own;    ///< this host's name in the run, if the job tells; empty: find_own_host()
+  int own_slots = 0;  ///< of this host, if the job tells; 0: as many as others
   std::string
       address;  ///< of this host for the others, a name or an address; empty: that of the route
   int port = 0;
-  std::string token;             ///< empty: a new one
+  std::string token;  ///< empty: a new one
+  /// File with the secret, for hosts that come by themselves; empty: they find `shared`.
+  std::filesystem::path token_file = {};
   std::filesystem::path shared;  ///< file in which an invitation is left for processes of the job
   /// Agents of an earlier launcher that are to obey this one.
   struct Takeover {
@@ -56,6 +59,13 @@ HostsPlan plan_hosts(const HostOptions& options, const Manifest& manifest, const
 
 /// The file by which processes of a job find the one that launches the run in this directory.
 std::filesystem::path invitation_file(const std::filesystem::path& run, const Job& job);
+
+/// The file in which a launch leaves the secret of the run in this directory, if it is given none.
+std::filesystem::path token_file(const std::filesystem::path& run);
+
+/// How many ranks this host takes: as many as the job has processes on it, if it has one for each
+/// rank; else 0: as many as the others.
+int own_slots(const Manifest& manifest, const Job& job);
 
 /// The secret in a file, which must not be readable by others. Throws Error{data}.
 std::string read_token(const std::string& file);

@@ -95,12 +95,13 @@ struct Starter {
   const char* size;
   const char* local_rank;
   const char* local_size;
+  const char* num_hosts;
   const char* key;
 };
 constexpr std::array kStarters{
     Starter{"mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
-            "OMPI_COMM_WORLD_LOCAL_SIZE", "PMIX_NAMESPACE"},
-    Starter{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
+            "OMPI_COMM_WORLD_LOCAL_SIZE", "OMPI_MCA_orte_num_nodes", "PMIX_NAMESPACE"},
+    Starter{"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE",
             "TORCHELASTIC_RUN_ID"},
 };
 
@@ -109,12 +110,17 @@ Job job_of_starter(const Environment& environment, const Starter& starter) {
   const int size = number_of(environment, starter.size).value_or(1);
   const int local_rank = number_of(environment, starter.local_rank).value_or(0);
   const int local_size = std::max(1, number_of(environment, starter.local_size).value_or(1));
-  return {.kind = Job::Kind::process,
-          .name = starter.name,
-          .key = fmt::format("{}-{}", starter.name, environment(starter.key).value_or("job")),
-          .num_hosts = (size + local_size - 1) / local_size,
-          .is_first = rank == 0,
-          .is_first_of_host = local_rank == 0};
+  return {
+      .kind = Job::Kind::process,
+      .name = starter.name,
+      .key = fmt::format("{}-{}", starter.name, environment(starter.key).value_or("job")),
+      // Unless it is told, as if all hosts had as many processes as this one.
+      .num_hosts =
+          number_of(environment, starter.num_hosts).value_or((size + local_size - 1) / local_size),
+      .num_processes = size,
+      .own_processes = local_size,
+      .is_first = rank == 0,
+      .is_first_of_host = local_rank == 0};
 }
 
 }  // namespace

@@ -26,6 +26,8 @@ struct Job {
   std::string key;                  ///< the same for all processes of the job, and for no other job
   std::vector<actors::Host> hosts;  ///< if they are known by name; slots as the job says
   int num_hosts = 0;                ///< 0: not known
+  int num_processes = 0;            ///< of the job, if each is to stand for a rank; 0: not known
+  int own_processes = 0;            ///< of these, on this host
   std::string own;                  ///< name of this host in the job; empty: as it calls itself
   bool is_first = true;             ///< of all processes: the one that launches
   bool is_first_of_host = true;

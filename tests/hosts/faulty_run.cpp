@@ -27,6 +27,7 @@ constexpr std::array kKinds{
     Kind{"its link is slow", &FaultyRun::slow_down},
     Kind{"its agent is stopped", &FaultyRun::stop_agent},
     Kind{"its agent is killed", &FaultyRun::kill_agent},
+    Kind{"the ssh is killed that started its agent", &FaultyRun::kill_ssh},
     Kind{"a worker is stopped", &FaultyRun::stop_worker},
     Kind{"a worker is killed", &FaultyRun::kill_worker},
     Kind{"the launcher is stopped for a while", &FaultyRun::stop_launcher},
@@ -41,7 +42,7 @@ struct Shape {
   Keys keys;
   Keys reference;
 };
-const std::array<Shape, 4> kShapes{{
+const std::array<Shape, 5> kShapes{{
     {"3 stages, a spare host", 4, 1, {{"mesh.pp", "3"}, {"recovery.spare_hosts", "1"}}, {}},
     {"4 stages, a spare host", 3, 2, {{"mesh.pp", "4"}, {"recovery.spare_hosts", "1"}}, {}},
     {"6 stages, no spare host", 3, 2, {{"mesh.pp", "6"}}, {}},
@@ -50,6 +51,11 @@ const std::array<Shape, 4> kShapes{{
      2,
      {{"mesh.pp", "2"}, {"recovery.spare_hosts", "1"}},
      {{"mesh.tp", "2"}}},
+    {"2 replicas that divide the moments, spare hosts",
+     4,
+     1,
+     {{"recovery.spare_hosts", "2"}},
+     {{"mesh.dp", "2"}, {"data_parallel.sharding", "\"optim\""}}},
 }};
 
 const Keys kBase{{"run.max_steps", "1000000"}, {"recovery.restarts_per_hour", "1000"}};
@@ -153,6 +159,15 @@ void FaultyRun::stop_agent(int host) {
 
 void FaultyRun::kill_agent(int host) {
   lose(host, [&] { kill(agent_on(*lab_, host), SIGKILL); });
+}
+
+/// Its agent lives, and so does everything on the host.
+void FaultyRun::kill_ssh(int host) {
+  for (const Lab::Process& process : lab_->processes(launcher_host_))
+    if (process.command.starts_with("ssh ") &&
+        process.command.find(" " + name_of(host) + " ") != std::string::npos)
+      kill(process.pid, SIGKILL);
+  train(20);
 }
 
 void FaultyRun::stop_worker(int host) {

@@ -44,6 +44,7 @@ class FaultyRun {
   void slow_down(int host);
   void stop_agent(int host);
   void kill_agent(int host);
+  void kill_ssh(int host);
   void stop_worker(int host);
   void kill_worker(int host);
   void stop_launcher(int host);

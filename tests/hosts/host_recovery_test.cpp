@@ -45,6 +45,23 @@ BOOST_AUTO_TEST_CASE(a_host_that_joins_a_live_run_with_its_secret_is_its_spare) 
   BOOST_TEST(joined.finish().exit_code == 0);
 }
 
+/// The agent is lost later, once, and comes back as often as that.
+BOOST_AUTO_TEST_CASE(a_host_does_without_the_ssh_that_started_its_agent) {
+  LongRun run({{"mesh.pp", "2"}, {"recovery.spare_hosts", "1"}}, "h0:1\nh1:1\nh2:1\n", 3);
+  const pid_t agent = agent_on(run.lab, 1);
+  int killed = 0;
+  for (const Lab::Process& process : run.lab.processes(0))
+    if (process.command.starts_with("ssh ") && process.command.find(" h1 ") != std::string::npos)
+      killed += kill(process.pid, SIGKILL) == 0;
+  BOOST_TEST(killed == 1);
+  read_new_steps(*run.program, run.dir(), 20);
+  BOOST_TEST(agent_on(run.lab, 1) == agent);
+  kill(agent, SIGKILL);
+  wait_for_event(run.dir(), "host", {{"host", "h1"}, {"state", "spare"}});
+  BOOST_TEST(num_events(run.dir(), "host", {{"host", "h1"}, {"state", "lost"}}) == 1u);
+  run.end_and_compare();
+}
+
 BOOST_AUTO_TEST_CASE(a_cluster_without_a_spare_shrinks_and_grows_back) {
   LongRun run({{"mesh.pp", "4"}}, "h0:2\nh1:2\n", 2);
   run.lab.cut(1);

@@ -1,8 +1,11 @@
 #include <signal.h>
 
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <set>
+#include <sstream>
 
 #include "tests/hosts/hosts_runs.h"
 
@@ -49,8 +52,14 @@ BOOST_AUTO_TEST_CASE(a_host_that_cannot_be_had_ends_the_launch_and_is_named) {
       BOOST_TEST(run.err.find(word) != std::string::npos, word << " in " << run.err);
     BOOST_TEST(!std::filesystem::exists(place.run("run")));
     BOOST_TEST((programs_on(lab, 0).empty() && programs_on(lab, 1).empty()));
+    return run.err;
   };
   refused("h0:1\nnosuchhost:1\n", 69, {"nosuchhost", "resolve"});
+  // All that cannot be had are named with their causes, and none that can.
+  const std::string err = refused("h0:1\nh1:1\nnosuchhost:1\nnorothis:1\n", 69,
+                                  {"2 of 4", "nosuchhost (ssh", "norothis (ssh"});
+  BOOST_TEST(err.find("h1 (") == std::string::npos, err);
+  refused("h0:1\nh1:1\n10.88.0.11:1\n", 69, {"which takes part in the run already"});
   refused("h0:1\nh1:0\n", 65, {"h1"});
   refused("h0:1\nh0:1\n", 65, {"h0"});
   refused("h0:1\n", 69, {"slot"});
@@ -84,6 +93,28 @@ BOOST_AUTO_TEST_CASE(hosts_come_by_themselves_with_the_secret) {
   BOOST_TEST((step_numbers(place.run("run")) == alone(place, "one")));
 }
 
+BOOST_AUTO_TEST_CASE(the_command_that_a_launch_prints_for_other_hosts_works) {
+  const Workplace place;
+  Lab lab(2);
+  HostProgram launcher(lab, 0,
+                       {binary_on_hosts(), "launch", place.manifest("run", {{"mesh.pp", "2"}}),
+                        "--wait-for-hosts", "2"});
+  BOOST_REQUIRE(launcher.read_until("--token-file "));
+  const std::string shown = launcher.shown(), after = shown.substr(shown.find("troupe join ") + 7);
+  std::istringstream in(after);
+  std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
+  words.insert(words.begin(), binary_on_hosts());
+  const std::filesystem::path token = words.back();
+  BOOST_TEST((std::filesystem::status(token).permissions() ==
+              (std::filesystem::perms::owner_read | std::filesystem::perms::owner_write)));
+  const Finished host = lab.run(1, words);
+  BOOST_TEST(host.exit_code == 0, host.err);
+  const Finished run = launcher.finish();
+  BOOST_REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  BOOST_TEST(!std::filesystem::exists(token));
+  BOOST_TEST((step_numbers(place.run("run")) == alone(place, "one")));
+}
+
 BOOST_AUTO_TEST_CASE(a_run_may_begin_with_fewer_hosts_than_are_named) {
   const Workplace place;
   Lab lab(2);
@@ -92,6 +123,9 @@ BOOST_AUTO_TEST_CASE(a_run_may_begin_with_fewer_hosts_than_are_named) {
   const Finished run = lab.run(0, launch_on_hosts(place, place.manifest("two", on_hosts(keys)),
                                                   "h0:1\nnosuchhost:1\nh1:1\n"));
   BOOST_REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+  BOOST_TEST(run.out.find("begins with 2 of 3, as cluster.min_hosts = 2 allows; missing: "
+                          "nosuchhost (ssh") != std::string::npos,
+             run.out);
   BOOST_TEST((step_numbers(place.run("two")) == alone(place, "one")));
 }
 

@@ -35,7 +35,7 @@ int examine_hosts(const DoctorOptions& options) {
   if (!job.is_first) {
     if (!job.is_first_of_host || job.num_hosts <= 1) return 0;
     SignalWatch signals;
-    return join_when_invited(invitation_file(manifest->dir, job),
+    return join_when_invited(invitation_file(manifest->dir, job), own_slots(manifest, job),
                              std::chrono::duration<double>(manifest->engine.wait_s), signals);
   }
   HostsPlan plan = plan_hosts(options.with, manifest, job);

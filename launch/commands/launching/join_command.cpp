@@ -54,6 +54,11 @@ Invitation invitation_by(const JoinOptions& options) {
   const std::filesystem::path file = std::filesystem::path(options.run) / kInvitationFile;
   std::ifstream in(file);
   std::string line;
+  if (!in.is_open() && std::filesystem::exists(file))
+    throw Error(ErrorKind::unavailable,
+                fmt::format("{} cannot be read: only the user who has launched the run may join "
+                            "it; is this another one?",
+                            file.string()));
   if (!std::getline(in, line))
     throw Error(ErrorKind::unavailable,
                 fmt::format("{} has no invitation for hosts, {}: the run is not live, or was "
@@ -137,8 +142,8 @@ int join_run(const Invitation& invitation, int slots, std::chrono::duration<doub
                                                        : outcome.exit_code;
 }
 
-int join_when_invited(const std::filesystem::path& file, std::chrono::duration<double> patience,
-                      SignalWatch& signals) {
+int join_when_invited(const std::filesystem::path& file, int slots,
+                      std::chrono::duration<double> patience, SignalWatch& signals) {
   // An invitation that an earlier launch could not take away names nobody: the next one replaces
   // it.
   constexpr std::chrono::seconds kAnswers{5};
@@ -147,7 +152,7 @@ int join_when_invited(const std::filesystem::path& file, std::chrono::duration<d
     std::string line;
     std::ifstream in(file);
     if (std::getline(in, line)) try {
-        return join_run(parse_invitation(line), 0, kAnswers, signals);
+        return join_run(parse_invitation(line), slots, kAnswers, signals);
       } catch (const Error&) {
         if (Clock::now() > deadline) throw;
       }

@@ -16,7 +16,7 @@ int join_run(const Invitation& invitation, int slots, std::chrono::duration<doub
              SignalWatch& signals, std::function<bool()> is_wanted = {});
 
 /// Waits for an invitation in the file, for `patience` at most, and does what join_run() does.
-int join_when_invited(const std::filesystem::path& file, std::chrono::duration<double> patience,
-                      SignalWatch& signals);
+int join_when_invited(const std::filesystem::path& file, int slots,
+                      std::chrono::duration<double> patience, SignalWatch& signals);
 
 }  // namespace troupe::launch

@@ -236,7 +236,7 @@ int join_launch(const LaunchOptions& options, const Job& job, const Machine& mac
       options.resume.empty()
           ? std::filesystem::path(manifest->dir)
           : (std::filesystem::absolute(options.resume) / "").lexically_normal().parent_path();
-  return join_when_invited(invitation_file(run, job),
+  return join_when_invited(invitation_file(run, job), own_slots(manifest, job),
                            std::chrono::duration<double>(manifest->engine.wait_s), signals);
 }
 

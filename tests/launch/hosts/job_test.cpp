@@ -97,6 +97,18 @@ BOOST_AUTO_TEST_CASE(mpirun_and_torchrun_number_their_processes) {
   const Job torch =
       job_in({{"RANK", "0"}, {"WORLD_SIZE", "8"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "8"}});
   BOOST_TEST((torch.is_first && torch.num_hosts == 1));
+  // Hosts may have different numbers of processes, which each host tells of itself.
+  const Job uneven = job_in({{"OMPI_COMM_WORLD_RANK", "0"},
+                             {"OMPI_COMM_WORLD_SIZE", "3"},
+                             {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"},
+                             {"OMPI_MCA_orte_num_nodes", "2"}});
+  BOOST_TEST((uneven.num_hosts == 2 && uneven.num_processes == 3 && uneven.own_processes == 1));
+  const Job two = job_in({{"RANK", "4"},
+                          {"WORLD_SIZE", "6"},
+                          {"LOCAL_RANK", "0"},
+                          {"LOCAL_WORLD_SIZE", "2"},
+                          {"GROUP_WORLD_SIZE", "2"}});
+  BOOST_TEST((two.num_hosts == 2 && two.own_processes == 2));
   // One process of its own is no job: shells keep such variables.
   BOOST_TEST((job_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).kind == Job::Kind::none));
 }
