@@ -86,7 +86,8 @@ std::string best_warning(const actors::RunSpec& spec) {
 std::vector<std::string> warnings(const actors::RunSpec& spec, const Placement& placement,
                                   const Machine& machine) {
   std::vector<std::string> texts{memory_warning(spec, placement, machine),
-                                 cores_warning(spec, machine),
+                                 spec.cluster.hosts.empty() ? cores_warning(spec, machine)
+                                                            : cores_of_hosts(spec, placement),
                                  disk_warning(spec, placement, free_disk_bytes(spec.dir)),
                                  dead_steps_warning(spec), best_warning(spec)};
   std::erase(texts, "");
@@ -113,13 +114,26 @@ std::string memory_warning(const actors::RunSpec& spec, const Placement& placeme
 }
 
 std::string cores_warning(const actors::RunSpec& spec, const Machine& machine) {
-  if (!spec.cluster.hosts.empty()) return "";  // cores of other machines are known when they join
   const std::int64_t threads = std::int64_t{spec.num_ranks()} * spec.cluster.device.threads;
   if (threads <= machine.free_cores) return "";
   return fmt::format("{} of {} compute on {}{}: cores are shared, and ranks wait for each other",
                      counted(spec.num_ranks(), "rank"),
                      counted(spec.cluster.device.threads, "thread"),
                      counted(machine.free_cores, "core"), machine.cpu_quota ? " (by a quota)" : "");
+}
+
+std::string cores_of_hosts(const actors::RunSpec& spec, const Placement& placement) {
+  for (std::size_t i = 0; i < spec.cluster.hosts.size(); ++i) {
+    const actors::Host& host = spec.cluster.hosts[i];
+    const auto ranks = std::ranges::count(placement.host_of_rank, static_cast<int>(i));
+    const std::int64_t threads = ranks * spec.cluster.device.threads;
+    if (host.cores == 0 || threads <= host.cores) continue;
+    return fmt::format(
+        "host {}: {} of {} compute on {}: cores are shared, and ranks wait for each other",
+        host.name, counted(ranks, "rank"), counted(spec.cluster.device.threads, "thread"),
+        counted(host.cores, "core"));
+  }
+  return "";
 }
 
 std::string disk_warning(const actors::RunSpec& spec, const Placement& placement,

@@ -25,6 +25,9 @@ std::string memory_warning(const actors::RunSpec& spec, const Placement& placeme
                            const Machine& machine);
 /// A warning if the ranks together have more threads than the machine has cores; else empty.
 std::string cores_warning(const actors::RunSpec& spec, const Machine& machine);
+/// A warning if the ranks on a host have more threads than it has cores, of the first such host
+/// that has told; else empty.
+std::string cores_of_hosts(const actors::RunSpec& spec, const Placement& placement);
 /// A warning if the checkpoints that will be kept do not fit `free_bytes`; else empty.
 std::string disk_warning(const actors::RunSpec& spec, const Placement& placement,
                          std::int64_t free_bytes);

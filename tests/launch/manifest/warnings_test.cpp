@@ -67,6 +67,18 @@ BOOST_AUTO_TEST_CASE(more_threads_than_cores_are_warned_of) {
     BOOST_TEST(says(warning, word), "no '" << word << "' in: " << warning);
 }
 
+BOOST_AUTO_TEST_CASE(each_host_has_cores_of_its_own) {
+  auto spec = spec_of({"mesh.pp=3", "cluster.threads=2"});
+  spec.cluster.hosts = {{.name = "h0", .slots = 2, .cores = 4}, {.name = "h1", .slots = 1}};
+  launch::Placement placement;
+  placement.host_of_rank = {0, 0, 1};  // nobody knows the cores of h1
+  BOOST_TEST(launch::cores_of_hosts(spec, placement) == "");
+  spec.cluster.hosts[1].cores = 1;
+  const std::string warning = launch::cores_of_hosts(spec, placement);
+  for (const char* word : {"host h1", "1 rank of 2 threads", "1 core"})
+    BOOST_TEST(says(warning, word), "no '" << word << "' in: " << warning);
+}
+
 BOOST_AUTO_TEST_CASE(too_little_disk_is_warned_of) {
   const auto spec = spec_of({"checkpoint.interval=5", "checkpoint.keep=2"});
   const auto placement = launch::place(spec);
