@@ -2,7 +2,7 @@
 import contextlib, os, pathlib, select, subprocess, sys
 
 from live_run import LiveRun
-from measure import PATIENCE_S, ROOT, running
+from measure import PATIENCE_S, ROOT, end, running, start
 
 LAB = ROOT / "tests/hosts/lab.py"
 CANNOT = 77  # the exit code by which the lab says that no hosts can be made
@@ -67,6 +67,12 @@ class HostsRun(LiveRun):
         self.lab = lab
         lab.order("ssh")
         super().__init__(bench, box, name, *settings, where=lab.on(0), words=hostfile(box, lab, slots), **options)
+
+    def resume(self, host):
+        """Another launcher takes the run over, on this host."""
+        end(self.launch)
+        self.launch = start(*self.lab.on(host), *self.troupe[-1:], "launch", "--resume", self.dir,
+                            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
     def state_of(self, host):
         states = [event["state"] for event in self.events("host") if event["host"] == f"h{host}"]

@@ -87,3 +87,23 @@ def agent_killed(bench):
                 run.next_event("recovered", i)
                 run.wait_for_state(host, "spare")
     return Row(bench.name, max(bench.samples["its workers are gone, s"]), "s", None, None, "< 1")
+
+
+def takeover(bench):
+    """Seconds from the start of another launcher until it goes on with the workers of a killed one: the worst."""
+    for _ in range(bench.repeats(REPEATS)):
+        with hosts_of(3) as lab, RunBox() as box:
+            if not lab:
+                return None
+            with HostsRun(bench, box, lab, "run", *UNBOUND, slots=1, pp=3, **SMALL) as run:
+                run.train(QUIET)
+                for launcher in lab.processes(0, "launch"):
+                    os.kill(launcher, signal.SIGKILL)
+                run.launch.wait()
+                started = time.time()
+                run.resume(1)
+                told = run.wait_for("another launcher", lambda: [
+                    note for note in run.events("note") if note["cause"].startswith("goes on after step")])
+                bench.record("taken over, s", told[0]["time"] - started)
+                run.train(QUIET)
+    return Row(bench.name, max(bench.samples["taken over, s"]), "s", None, None, "< 10")
