@@ -15,11 +15,11 @@ CLI::Option* add_overrides(CLI::App* sub, std::vector<std::string>& overrides) {
 /// The options by which other hosts are named, or come. Returns them.
 std::vector<CLI::Option*> add_host_options(CLI::App* sub, HostOptions& hosts) {
   return {sub->add_option("--hostfile", hosts.hostfile,
-                          "Train on these hosts, one a line, as h0:2 or 'h0 slots=2'; in place of "
+                          "The hosts of the run, one a line, as h0:2 or 'h0 slots=2'; in place of "
                           "cluster.hosts")
               ->type_name("FILE"),
           number(sub, "--wait-for-hosts", hosts.wait_for_hosts, 1, 65536,
-                 "Train on so many hosts that come by troupe join, this one included")
+                 "How many hosts come by troupe join, this one included")
               ->type_name("N"),
           sub->add_option("--rendezvous", hosts.rendezvous,
                           "Where they come: a name of this host and a port; default: any port")
@@ -132,7 +132,8 @@ void add_join(CLI::App& app, JoinOptions& o) {
   rendezvous->needs(token);
   number(sub, "--slots", o.slots, 1, 65536, "Ranks that it may have; default: as the others")
       ->type_name("N");
-  sub->add_option("--wait", o.wait_s, "How long a launcher that is not there yet is tried")
+  sub->add_option("--wait", o.wait_s,
+                  "How long a launcher that is not there yet is tried; default 300")
       ->type_name("SECONDS");
   sub->callback([&o] {
     if (o.run.empty() && o.rendezvous.empty())
@@ -275,7 +276,7 @@ void add_hosts(CLI::App& app, HostsOptions& o) {
                                  "  troupe hosts runs/first");
   sub->add_flag("--json", o.json,
                 "Print a JSON list: host, state (joined, spare, draining or lost), incarnation, "
-                "slots, ranks, address, cause");
+                "slots, ranks, address, cause, losses, clock, bytes");
 }
 
 void add_stop(CLI::App& app, StopOptions& o) {

@@ -35,8 +35,8 @@ bool owns_region(const ParameterInfo& info, const ModelConfig& model, const Shar
 /// once.
 std::vector<tensor::Region> owned_regions(const ParameterInfo& info, const ModelConfig& model,
                                           int shards);
-/// The elements that one shard gives to another when training state moves, perhaps of another
-/// number of shards: all that the receiver holds if both have the same place, else what the giver
+/// The elements that one shard sends to another when training state moves, perhaps of another
+/// number of shards: all that the receiver holds if both have the same place, else what the sender
 /// owns of it. All shards of one number together give a receiver each of its elements once.
 tensor::Region moved_region(const ParameterInfo& info, const ModelConfig& model,
                             const Sharding& from, const Sharding& to);

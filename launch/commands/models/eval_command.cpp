@@ -6,6 +6,7 @@
 #include <cmath>
 #include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numbers>
 #include <optional>
 #include <span>
@@ -200,11 +201,6 @@ void check_seq_len(std::int64_t seq_len, const stages::ModelConfig& model) {
                        schedules::counted(model.max_position_embeddings, "position")));
 }
 
-/// All digits of a number, or null.
-std::string exact(std::optional<double> number) {
-  return number && std::isfinite(*number) ? fmt::format("{:.17g}", *number) : "null";
-}
-
 std::string text_of(const Evaluation& result, const Samples& samples) {
   std::string text = fmt::format("loss {:.4f}", result.loss);
   if (const auto bits = result.bits_per_byte())
@@ -217,11 +213,14 @@ std::string text_of(const Evaluation& result, const Samples& samples) {
 }
 
 std::string json_of(const Evaluation& result, const Samples& samples) {
-  return fmt::format(
-      "{{\"loss\": {}, \"bits_per_byte\": {}, \"tokens\": {}, \"documents\": \"{}\", "
-      "\"loss_on\": \"{}\"}}\n",
-      exact(result.loss), exact(result.bits_per_byte()), result.tokens, name_of(samples.documents),
-      name_of(samples.loss_on));
+  const auto bits = result.bits_per_byte();
+  const nlohmann::ordered_json json{
+      {"loss", result.loss},
+      {"bits_per_byte", bits ? nlohmann::ordered_json(*bits) : nlohmann::ordered_json(nullptr)},
+      {"tokens", result.tokens},
+      {"documents", std::string(name_of(samples.documents))},
+      {"loss_on", std::string(name_of(samples.loss_on))}};
+  return json.dump() + '\n';
 }
 
 }  // namespace
