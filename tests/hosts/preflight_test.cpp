@@ -118,8 +118,8 @@ BOOST_AUTO_TEST_CASE(two_hosts_that_do_not_reach_each_other_are_refused_both_by_
 BOOST_AUTO_TEST_CASE(what_a_host_lacks_is_refused_with_its_name) {
   Hosts hosts(2);
   check_refused(
-      hosts.launch("h0:2\nh1:2\n", {{"mesh.pp", "4"}, {"cluster.ports", "\"29600-29600\""}}),
-      {"host h0", "host h1", "29600-29600", "2 ranks", "cluster.ports"});
+      hosts.launch("h0:2\nh1:2\n", {{"mesh.pp", "4"}, {"cluster.ports", "\"29600-29601\""}}),
+      {"host h0", "host h1", "29600-29601", "2 ranks", "cluster.ports"});
   // An interface that the launcher has, and the other host has not.
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"ip", "link", "add", "card", "type", "bridge"},
