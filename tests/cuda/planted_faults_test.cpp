@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(what_no_device_takes_is_refused) {
   Grid grid(0);
   BOOST_CHECK_THROW(launch(nothing, 0, 32, 0, grid.stream()), Fault);
   BOOST_CHECK_THROW(launch(nothing, 1, 1025, 0, grid.stream()), Fault);
-  BOOST_CHECK_THROW(launch(nothing, 1, 32, 227 * 1024, grid.stream()), Fault);
+  BOOST_CHECK_THROW(launch(nothing, 1, 32, kSharedOf90 + 1, grid.stream()), Fault);
   BOOST_CHECK_THROW(launch(nothing, dim3(1, 65536), 32, 0, grid.stream()), Fault);
   void (*large)() = [] {
     SHARED(float, values, 12 * 1024);
@@ -298,6 +298,45 @@ BOOST_AUTO_TEST_CASE(what_no_device_takes_is_refused) {
   BOOST_CHECK_EXCEPTION(launch(beside, 1, 1, 4, grid.stream()), Fault, [](const Fault& fault) {
     return std::string(fault.what()).find("has 1028 bytes of static") != std::string::npos;
   });
+}
+
+// 98 KiB of dynamic shared memory and up to 1 KiB of static arrays fit the smallest device.
+BOOST_AUTO_TEST_CASE(static_arrays_count_for_what_a_device_gives_a_block) {
+  void (*kernel)() = [] {
+    SHARED(float, values, 200);
+    values[threadIdx.x] = dynamic_shared<float>()[threadIdx.x];
+  };
+  const auto takes = [&](std::size_t shared_limit, std::size_t dynamic) {
+    Grid grid(0, shared_limit);
+    try {
+      launch(kernel, 1, 1, dynamic, grid.stream());
+      return true;
+    } catch (const Fault&) {
+      return false;
+    }
+  };
+  for (const std::size_t limit : {kSharedOf86, kSharedOf80, kSharedOf90}) {
+    BOOST_TEST(takes(limit, limit - 800));
+    BOOST_TEST(!takes(limit, limit - 796));
+  }
+}
+
+__global__ void __launch_bounds__(128) bounded_kernel(int* ran) {
+  *ran = 1;
+}
+template <int threads>
+__global__ void __launch_bounds__(2 * threads, 2) kernel_of_its_argument(int* ran) {
+  *ran = threads;
+}
+
+BOOST_AUTO_TEST_CASE(a_block_has_no_more_threads_than_its_kernel_is_compiled_for) {
+  int ran = 0;
+  BOOST_TEST(fault_of(0, bounded_kernel, 128, 0, &ran) == "");
+  BOOST_TEST(ran == 1);
+  BOOST_TEST(fault_of(0, bounded_kernel, 160, 0, &ran).find("160 threads") != std::string::npos);
+  BOOST_TEST(fault_of(0, kernel_of_its_argument<256>, 512, 0, &ran) == "");
+  BOOST_TEST(fault_of(0, kernel_of_its_argument<256>, 513, 0, &ran).find("compiled for 512") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(an_exception_of_a_kernel_reaches_the_caller_and_the_grid_goes_on) {

@@ -14,7 +14,6 @@ namespace {
 // Thrown out of a wait in a thread that ends because of another one's fault.
 struct Cancelled {};
 
-constexpr std::size_t kMostStaticShared = 48 * 1024;
 constexpr std::size_t kGuardBytes = 64;  // behind dynamic shared memory
 constexpr std::byte kGuardValue{0xa5};
 
@@ -196,14 +195,27 @@ SharedMemory& Block::shared(const char* name, const Place& place, const char* ty
     bytes += memory.bytes();
   }
   SharedMemory& memory = shared_.emplace_back(name, place, type, size, n);
-  const std::size_t most =
-      size_.shared_bytes > 0 ? tensor::cuda::kMostStaticBesideDynamic : kMostStaticShared;
-  if (bytes + memory.bytes() > most) {
+  check_shared(place, name, bytes + memory.bytes());
+  return memory;
+}
+
+void Block::check_shared(const Place& place, const char* name, std::size_t of_arrays) const {
+  using namespace tensor::cuda;
+  const std::size_t dynamic = size_.shared_bytes;
+  const std::size_t most = dynamic > 0 ? kMostStaticBesideDynamic : kSharedUnasked;
+  if (of_arrays > most) {
     throw Fault(
         fmt::format("{}: with {} a block has {} bytes of static shared memory, more than {}",
-                    to_string(place), name, bytes + memory.bytes(), most));
+                    to_string(place), name, of_arrays, most));
   }
-  return memory;
+  // A launch asks for what a block may have at most, or for nothing.
+  const std::size_t limit = dynamic > kDynamicUnasked ? grid_.shared_limit() : kSharedUnasked;
+  if (of_arrays + dynamic > limit) {
+    throw Fault(
+        fmt::format("{}: with {} a block has {} bytes of static and {} of dynamic shared "
+                    "memory, together more than {}",
+                    to_string(place), name, of_arrays, dynamic, limit));
+  }
 }
 
 Access Block::access() const {

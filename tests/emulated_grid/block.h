@@ -70,6 +70,9 @@ class Block {
   bool joined(const Thread& thread, const Thread& other) const;
   std::string describe(const Thread& thread) const;
   [[noreturn]] void deadlock();
+  /// Throws Fault if the device has no room for arrays of so many bytes, the last of them `name`,
+  /// beside the dynamic shared memory.
+  void check_shared(const Place& place, const char* name, std::size_t of_arrays) const;
   void make_dynamic_shared();
   void check_dynamic_shared() const;
 

@@ -19,7 +19,10 @@
 #include "tests/emulated_grid/shared_array.h"
 
 #undef __launch_bounds__
-#define __launch_bounds__(...)
+/// Leaves the bound before the kernel's own instructions, where thread_bound() reads it: as many
+/// instructions that do nothing as a block has warps.
+#define __launch_bounds__(threads, ...) \
+  __attribute__((patchable_function_entry((threads) / ::troupe::emulated_grid::kWarp, 0)))
 
 inline thread_local uint3 threadIdx{}, blockIdx{};
 inline thread_local dim3 blockDim, gridDim;
@@ -36,11 +39,17 @@ T* dynamic_shared() {
   return reinterpret_cast<T*>(emulated_grid::Block::current().dynamic_shared());
 }
 
+inline std::size_t shared_limit(cudaStream_t stream) {
+  return emulated_grid::Grid::of(stream).shared_limit();
+}
+
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, std::size_t shared_bytes,
             cudaStream_t stream, const Arguments&... arguments) {
-  emulated_grid::Grid::of(stream).run({blocks, threads, shared_bytes},
-                                      [&] { kernel(static_cast<Parameters>(arguments)...); });
+  emulated_grid::Grid::of(stream).run(
+      {blocks, threads, shared_bytes,
+       emulated_grid::thread_bound(reinterpret_cast<const void*>(kernel))},
+      [&] { kernel(static_cast<Parameters>(arguments)...); });
 }
 
 }  // namespace troupe::tensor::cuda
@@ -139,6 +148,9 @@ inline int __all_sync(unsigned mask, int predicate, const char* file = __builtin
 }
 
 // Functions of one thread.
+[[noreturn]] inline void __trap() {
+  throw troupe::emulated_grid::Fault("a kernel stopped by __trap()");
+}
 using std::max;
 using std::min;
 inline float rsqrtf(float x) {

@@ -13,22 +13,22 @@
 namespace troupe::emulated_grid {
 namespace {
 
-// What compute capability 9.0 takes.
-constexpr unsigned kMostThreads = 1024;
-constexpr std::size_t kMostShared = 227 * 1024;  // static and dynamic
-constexpr unsigned kMostBlocks = 65535;          // along y and z
+constexpr unsigned kMostBlocks = 65535;  // along y and z, on every GPU
 
-void check(const LaunchSize& size) {
-  const auto& [blocks, threads, shared_bytes] = size;
+void check(const LaunchSize& size, std::size_t shared_limit) {
+  const auto& [blocks, threads, shared_bytes, bound] = size;
   const std::size_t count = std::size_t{threads.x} * threads.y * threads.z;
   if (blocks.x == 0 || blocks.y == 0 || blocks.z == 0 || blocks.x > 0x7fffffff ||
       blocks.y > kMostBlocks || blocks.z > kMostBlocks || count == 0 || count > kMostThreads ||
-      threads.z > 64 ||
-      (shared_bytes > 0 && shared_bytes + tensor::cuda::kMostStaticBesideDynamic > kMostShared)) {
-    throw Fault(
-        fmt::format("no device takes a launch of {} x {} x {} blocks of {} x {} x {} threads "
-                    "with {} bytes of shared memory",
-                    blocks.x, blocks.y, blocks.z, threads.x, threads.y, threads.z, shared_bytes));
+      threads.z > 64 || shared_bytes > shared_limit) {
+    throw Fault(fmt::format(
+        "the device takes no launch of {} x {} x {} blocks of {} x {} x {} threads "
+        "with {} bytes of shared memory; it has {} for a block",
+        blocks.x, blocks.y, blocks.z, threads.x, threads.y, threads.z, shared_bytes, shared_limit));
+  }
+  if (count > bound) {
+    throw Fault(fmt::format(
+        "a launch with blocks of {} threads of a kernel that is compiled for {}", count, bound));
   }
 }
 
@@ -43,8 +43,22 @@ std::string to_string(const Place& place) {
   return fmt::format("{}:{}", slash ? slash + 1 : place.file, place.line);
 }
 
+unsigned thread_bound(const void* kernel) {
+#if defined(__x86_64__)
+  constexpr unsigned char kNop = 0x90, kBranchTarget[] = {0xf3, 0x0f, 0x1e, 0xfa};
+  const auto* code = static_cast<const unsigned char*>(kernel);
+  if (std::memcmp(code, kBranchTarget, sizeof kBranchTarget) == 0) code += sizeof kBranchTarget;
+  unsigned warps = 0;
+  while (warps < kMostThreads / kWarp && code[warps] == kNop) ++warps;
+  return warps == 0 ? kMostThreads : warps * kWarp;
+#else  // not read on other machines
+  static_cast<void>(kernel);
+  return kMostThreads;
+#endif
+}
+
 void Grid::run(const LaunchSize& size, const std::function<void()>& kernel) {
-  check(size);
+  check(size, shared_limit_);
   gridDim = size.blocks;
   blockDim = size.threads;
   const dim3& blocks = size.blocks;

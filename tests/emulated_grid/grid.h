@@ -14,20 +14,28 @@
 
 namespace troupe::emulated_grid {
 
+inline constexpr unsigned kMostThreads = 1024;  // of a block, on every GPU
+
 /// The size of a launch, as CUDA's <<<blocks, threads, shared_bytes>>> has it.
 struct LaunchSize {
   dim3 blocks, threads;
-  std::size_t shared_bytes = 0;  ///< dynamic shared memory of each block
+  std::size_t shared_bytes = 0;          ///< dynamic shared memory of each block
+  unsigned thread_bound = kMostThreads;  ///< threads of a block that the kernel is compiled for
 };
+
+/// The threads of a block that a kernel's __launch_bounds__ allows; kMostThreads if it has none.
+unsigned thread_bound(const void* kernel);
 
 /// A GPU's stream on the host: a launch has run when it returns. Blocks run one after the other,
 /// and the threads of a block by turns on fibers, both in an order drawn from the seed: a kernel
 /// whose result depends on the order shows it with some seed. With seed 0 they run in ascending
-/// order, and after a wait in the order in which the wait ended. Used by one operating-system
-/// thread at a time.
+/// order, and after a wait in the order in which the wait ended. A block may have `shared_limit`
+/// bytes of shared memory, static arrays included, as on one of the GPUs of grid_types.h. Used by
+/// one operating-system thread at a time.
 class Grid {
  public:
-  explicit Grid(std::uint64_t seed) : state_(seed), shuffled_(seed != 0) {}
+  explicit Grid(std::uint64_t seed, std::size_t shared_limit = tensor::cuda::kSharedOf90)
+      : state_(seed), shuffled_(seed != 0), shared_limit_(shared_limit) {}
 
   /// What a launch function takes for its stream.
   cudaStream_t stream() { return reinterpret_cast<cudaStream_t>(this); }
@@ -37,6 +45,8 @@ class Grid {
   /// whatever a kernel throws.
   void run(const LaunchSize& size, const std::function<void()>& kernel);
 
+  std::size_t shared_limit() const { return shared_limit_; }
+
   /// A number below `n`, to choose who comes next: random, or `first` with seed 0.
   std::size_t draw(std::size_t n, std::size_t first);
   /// `count` fibers, one for each thread of a block.
@@ -45,6 +55,7 @@ class Grid {
  private:
   std::uint64_t state_;
   const bool shuffled_;
+  const std::size_t shared_limit_;
   std::vector<std::unique_ptr<Fiber>> fibers_;
 };
 

@@ -44,7 +44,8 @@ struct EmulatedDevice::Block {
 
 class EmulatedDevice::Stream final : public tensor::cuda::KernelStream {
  public:
-  Stream(EmulatedDevice& device, std::uint64_t seed) : device_(device), grid_(seed) {}
+  explicit Stream(EmulatedDevice& device)
+      : device_(device), grid_(device.seed_, device.shared_limit_) {}
 
   tensor::Device& device() override { return device_; }
   void synchronize() override { device_.check_memory(); }
@@ -61,10 +62,11 @@ class EmulatedDevice::Stream final : public tensor::cuda::KernelStream {
   tensor::Buffer scratch_;
 };
 
-EmulatedDevice::EmulatedDevice(std::uint64_t seed)
+EmulatedDevice::EmulatedDevice(std::uint64_t seed, std::size_t shared_limit)
     : seed_(seed),
+      shared_limit_(shared_limit),
       cpu_(tensor::make_cpu_device(1)),
-      preparation_(std::make_unique<Stream>(*this, seed)) {}
+      preparation_(std::make_unique<Stream>(*this)) {}
 
 EmulatedDevice::~EmulatedDevice() = default;
 
@@ -100,7 +102,7 @@ void EmulatedDevice::check_memory() const {
 }
 
 std::unique_ptr<tensor::Stream> EmulatedDevice::make_stream() {
-  return std::make_unique<Stream>(*this, seed_);
+  return std::make_unique<Stream>(*this);
 }
 
 tensor::DeviceMemory EmulatedDevice::memory() const {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <set>
 
 #include "tensor/cuda/cuda_ops.h"
+#include "tensor/cuda/kernels/grid/grid_types.h"
 #include "tensor/device/device.h"
 
 namespace troupe::test {
@@ -17,8 +19,8 @@ namespace troupe::test {
 /// GPU, nobody but the device should follow a pointer to device memory.
 class EmulatedDevice final : public tensor::Device {
  public:
-  /// The order of threads and blocks follows `seed` (emulated_grid::Grid).
-  explicit EmulatedDevice(std::uint64_t seed);
+  /// The order of threads and blocks follows `seed`; for `shared_limit` see emulated_grid::Grid.
+  explicit EmulatedDevice(std::uint64_t seed, std::size_t shared_limit = tensor::cuda::kSharedOf90);
   ~EmulatedDevice() override;
 
   tensor::Buffer allocate(std::size_t bytes, tensor::MemoryKind kind) override;
@@ -41,6 +43,7 @@ class EmulatedDevice final : public tensor::Device {
   void check_memory() const;
 
   const std::uint64_t seed_;
+  const std::size_t shared_limit_;
   const std::unique_ptr<tensor::Device> cpu_;
   tensor::cuda::CudaOps ops_;
   mutable std::mutex mutex_;  // of blocks_

@@ -8,6 +8,8 @@
 //   dynamic_shared<T>()  the block's dynamic shared memory, 16-byte aligned
 //   launch(kernel, blocks, threads, shared_bytes, stream, arguments...)
 //
+// and shared_limit(stream) tells how much shared memory a block may have.
+//
 // Both compilers see the same arithmetic, except for products that nvcc fuses into sums and its
 // approximations of rsqrtf, __expf and the like.
 
@@ -22,6 +24,7 @@
 #else
 #include <cuda_runtime.h>
 
+#include <algorithm>
 #include <string>
 
 #include "tensor/errors/error.h"
@@ -45,15 +48,32 @@ inline void check_launch(cudaError_t error, const void* kernel) {
                                        " could not be launched: " + cudaGetErrorString(error));
 }
 
+/// Bytes of shared memory that a block may have, static arrays included, on the calling thread's
+/// current GPU, whose `stream` it is.
+inline std::size_t shared_limit([[maybe_unused]] cudaStream_t stream) {
+  int gpu = 0, bytes = 0, major = 0;
+  cudaError_t error = cudaGetDevice(&gpu);
+  if (error == cudaSuccess)
+    error = cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu);
+  if (error == cudaSuccess)
+    error = cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu);
+  if (error != cudaSuccess) {
+    throw Error(ErrorKind::internal, std::string("CUDA does not tell a block's shared memory: ") +
+                                         cudaGetErrorString(error));
+  }
+  const auto limit = static_cast<std::size_t>(bytes);
+  // Later GPUs than those of 12.x run code that was made for these.
+  return major >= 12 ? std::min(limit, kSharedOf86) : limit;
+}
+
 /// Queues kernel(arguments...) for a grid of threads. A block gets `shared_bytes` of dynamic shared
-/// memory, at most 227 KiB together with its static arrays. Throws Error if the launch is refused.
+/// memory, together with its static arrays at most shared_limit(). Throws Error if the launch is
+/// refused.
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, std::size_t shared_bytes,
             cudaStream_t stream, const Arguments&... arguments) {
   const void* const address = reinterpret_cast<const void*>(kernel);
-  // More than 48 KiB, static arrays included, must be asked for.
-  constexpr std::size_t kAlwaysAllowed = 48 * 1024 - kMostStaticBesideDynamic;
-  if (shared_bytes > kAlwaysAllowed) {
+  if (shared_bytes > kDynamicUnasked) {
     check_launch(cudaFuncSetAttribute(address, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                       static_cast<int>(shared_bytes)),
                  address);
