@@ -80,6 +80,13 @@ if(TROUPE_CUDA_HEADERS)
     get_filename_component(name ${file} NAME_WE)
     troupe_test(cuda.${name} cuda_tests "unit;cuda" 600)
   endforeach()
+  # As on the smallest GPU; those whose kernels use more shared memory where there is more, also as on the others.
+  foreach(limit 163 227)
+    foreach(name attention_test document_attention_test loss_test embedding_test kernel_attention_test)
+      troupe_test(cuda_${limit}.${name} cuda_tests "unit;cuda" 600)
+      set_property(TEST cuda_${limit}.${name} APPEND PROPERTY ENVIRONMENT TROUPE_SHARED_LIMIT=${limit})
+    endforeach()
+  endforeach()
 endif()
 if(TARGET troupe_cuda)
   add_library(troupe_cublaslt_device STATIC support/host_cublaslt.cpp tensor/cublaslt_test_device.cpp

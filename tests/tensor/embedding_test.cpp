@@ -63,6 +63,13 @@ BOOST_AUTO_TEST_CASE(an_id_may_have_thousands_of_tokens) {
   }
 }
 
+// What sorts 1,980 tokens fits the 48 KiB of shared memory that a GPU's block has unasked, but not
+// beside the kernel's static array.
+BOOST_AUTO_TEST_CASE(tokens_may_nearly_fill_the_shared_memory_of_a_block) {
+  Host host(1);
+  check(host, DType::bf16, crowded(1980, 300), 0, 300, 8);
+}
+
 // The sum over so many tokens of one position is in order, too.
 BOOST_AUTO_TEST_CASE(positions_add_many_tokens_in_ascending_order) {
   for_each_setup([](DType dtype, Host& host) {

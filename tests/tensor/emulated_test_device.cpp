@@ -1,3 +1,6 @@
+#include <cstdlib>
+#include <string>
+
 #include "tests/support/emulated_device.h"
 #include "tests/tensor/test_device.h"
 
@@ -14,8 +17,14 @@ constexpr int kSeeds = 6;
 
 }  // namespace
 
+// The shared memory of a block is that of the smallest GPU: what its kernels fit, they fit
+// everywhere. Those that use more where there is more are tested once more with what
+// TROUPE_SHARED_LIMIT says, in KiB.
 std::unique_ptr<Device> make_test_device(int variant) {
-  return std::make_unique<test::EmulatedDevice>(static_cast<std::uint64_t>(variant));
+  const char* const limit = std::getenv("TROUPE_SHARED_LIMIT");
+  return std::make_unique<test::EmulatedDevice>(
+      static_cast<std::uint64_t>(variant),
+      limit ? std::size_t{1024} * std::stoul(limit) : cuda::kSharedOf86);
 }
 
 void for_each_way(const std::function<void(const std::string& name, const MakeDevice&)>& run) {

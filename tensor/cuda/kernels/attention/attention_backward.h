@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "tensor/cuda/kernels/attention/attention_scores.h"
 
 // FlashAttention-2 (arXiv 2307.08691), algorithm 2, as two kernels, so that nothing is added to
@@ -11,22 +13,30 @@
 
 namespace troupe::tensor::cuda {
 
-/// Shared memory of a block: it keeps 64 rows of two tensors and goes through tiles of two others.
-template <typename T, int width, int columns>
+/// Shared memory of a block: it keeps rows of two tensors and goes through tiles of two others.
+template <typename T, int width, typename Tiling_>
 struct BackwardMemory {
+  using Tiles = Tiling_;
   static constexpr int kStride = kTileStride<T, width>;
-  static constexpr int kElements = 2 * (kTileRows + columns) * kStride;
-  static constexpr int kKept = sizeof(T) == sizeof(float) ? kTileRows * kKeptStride<columns> : 0;
+  static constexpr int kElements = 2 * (Tiles::rows + Tiles::columns) * kStride;
+  static constexpr int kKept =
+      sizeof(T) == sizeof(float) ? Tiles::rows * kKeptStride<Tiles::columns> : 0;
   static constexpr std::size_t kTiles = kElements * sizeof(T) + kKept * sizeof(float);
-  static constexpr std::size_t kBytes =
-      kTiles > kStagingBytes<width> ? kTiles : kStagingBytes<width>;
+  static constexpr std::size_t kStaging = kStagingBytes<Tiles::rows, width>;
+  static constexpr std::size_t kBytes = kTiles > kStaging ? kTiles : kStaging;
 
   T* rows = dynamic_shared<T>();
-  T* other_rows = rows + kTileRows * kStride;
-  T* tile = other_rows + kTileRows * kStride;
-  T* other_tile = tile + columns * kStride;
+  T* other_rows = rows + Tiles::rows * kStride;
+  T* tile = other_rows + Tiles::rows * kStride;
+  T* other_tile = tile + Tiles::columns * kStride;
   float* kept = reinterpret_cast<float*>(rows + kElements);
 };
+
+/// What every GPU has the memory for.
+template <typename T, int width>
+using SmallBackward =
+    BackwardMemory<T, width,
+                   std::conditional_t<(width * sizeof(T) > 512), Tiling<32, 8>, Tiling<64, 16>>>;
 
 __device__ __forceinline__ float finite_lse(float lse) {
   return lse == minus_infinity() ? 0.0f : lse;  // e^(-inf - 0) is 0, not NaN
@@ -65,9 +75,9 @@ struct AlignedRows {
 
 /// p = e^(score - lse) of the products of the warp's rows with the tile's columns. lse(i, j) is
 /// that of the query of p[i][j].
-template <typename T, int width, bool transposed, int n, typename Lse>
+template <typename T, int width, bool transposed, int rows_, int n, typename Lse>
 __device__ __forceinline__ void compute_probabilities(const AttentionArguments& x,
-                                                      const ScoreTile<transposed>& tile,
+                                                      const ScoreTile<transposed, rows_>& tile,
                                                       const T* rows, const T* columns,
                                                       const Lse& lse, float (&p)[n][4]) {
   clear(p);

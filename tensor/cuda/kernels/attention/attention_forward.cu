@@ -1,31 +1,34 @@
 #include "tensor/cuda/kernels/attention/attention_scores.h"
 #include "tensor/cuda/kernels/attention/attention_widths.h"
 
-// FlashAttention-2 (arXiv 2307.08691), algorithm 1: a block keeps 64 rows of queries and goes
+// FlashAttention-2 (arXiv 2307.08691), algorithm 1: a block keeps rows of queries and goes
 // through the keys that they may see, with a softmax whose maximum and sum follow along.
 
 namespace troupe::tensor::cuda {
 namespace {
 
-/// Tiles of keys are half as long where rows are long, for the sake of shared memory and registers.
-template <typename T, int width>
-inline constexpr int kColumns = width * sizeof(T) > 256 ? 32 : 64;
-
-template <typename T, int width>
+template <typename T, int width, typename Tiling_>
 struct ForwardMemory {
+  using Tiles = Tiling_;
   static constexpr int kStride = kTileStride<T, width>;
-  static constexpr int kElements = (kTileRows + 2 * kColumns<T, width>)*kStride;
+  static constexpr int kElements = (Tiles::rows + 2 * Tiles::columns) * kStride;
   static constexpr int kKept =
-      sizeof(T) == sizeof(float) ? kTileRows * kKeptStride<kColumns<T, width>> : 0;
+      sizeof(T) == sizeof(float) ? Tiles::rows * kKeptStride<Tiles::columns> : 0;
   static constexpr std::size_t kTiles = kElements * sizeof(T) + kKept * sizeof(float);
-  static constexpr std::size_t kBytes =
-      kTiles > kStagingBytes<width> ? kTiles : kStagingBytes<width>;
+  static constexpr std::size_t kStaging = kStagingBytes<Tiles::rows, width>;
+  static constexpr std::size_t kBytes = kTiles > kStaging ? kTiles : kStaging;
 
   T* queries = dynamic_shared<T>();
-  T* keys = queries + kTileRows * kStride;
-  T* values = keys + kColumns<T, width> * kStride;
+  T* keys = queries + Tiles::rows * kStride;
+  T* values = keys + Tiles::columns * kStride;
   float* kept = reinterpret_cast<float*>(queries + kElements);
 };
+
+/// Tiles of keys are half as long where rows are long, for the sake of shared memory and registers.
+template <typename T, int width>
+using Large = ForwardMemory<T, width, Tiling<64, (width * sizeof(T) > 256) ? 32 : 64>>;
+template <typename T, int width>
+using Small = ForwardMemory<T, width, Tiling<64, 8>>;
 
 /// Maximum and sum of the scores of a lane's two rows; a row's four lanes have one maximum, and
 /// parts of one sum.
@@ -87,20 +90,18 @@ __device__ __forceinline__ void scale_rows(const float (&factor)[2], float (&c)[
   }
 }
 
-/// out and lse of a tile of 64 queries. The number of blocks on a multiprocessor is the one for
-/// which no register spills.
-template <typename T, int width>
-__global__ void __launch_bounds__(kAttentionThreads,
-                                  (width < 128 || (width == 128 && sizeof(T) == 4)) ? 3 : 2)
-    attention_forward_kernel(const AttentionArguments x, const bool aligned) {
-  constexpr int kKeys = kColumns<T, width>;
-  const ForwardMemory<T, width> memory;
+/// out and lse of a tile of queries.
+template <typename T, int width, typename Memory>
+__device__ __forceinline__ void attend(const AttentionArguments& x, bool aligned) {
+  constexpr int kRows = Memory::Tiles::rows, kKeys = Memory::Tiles::columns;
+  constexpr int kThreads = Memory::Tiles::threads;
+  const Memory memory;
   const Lane lane;
-  const auto [place, first] = block_place(x, x.heads, true);
+  const auto [place, first] = block_place<kRows>(x, x.heads, true);
   if (first >= place.length) return;
   const HeadPlace shared = place.with_head(place.head / (x.heads / x.kv_heads));
-  const int seen = x.causal && first + kTileRows < place.length ? first + kTileRows : place.length;
-  load_tile<kTileRows, width>(query_rows<T>(x, place, first), memory.queries);
+  const int seen = x.causal && first + kRows < place.length ? first + kRows : place.length;
+  load_tile<kRows, width, kThreads>(query_rows<T>(x, place, first), memory.queries);
   const T* queries = memory.queries + lane.warp_row * memory.kStride;
   float* kept = memory.kept + lane.warp_row * kKeptStride<kKeys>;
 
@@ -110,12 +111,11 @@ __global__ void __launch_bounds__(kAttentionThreads,
 #pragma unroll 1
   for (int key = 0; key < seen; key += kKeys) {
     __syncthreads();
-    load_tile<kKeys, width>(key_rows<T>(x, shared, key), memory.keys);
-    load_tile<kKeys, width>(value_rows<T>(x, shared, key), memory.values);
+    load_tile<kKeys, width, kThreads>(key_rows<T>(x, shared, key), memory.keys);
+    load_tile<kKeys, width, kThreads>(value_rows<T>(x, shared, key), memory.values);
     __syncthreads();
-    const ScoreTile<false> tile{place, first, key};
-    const std::uint32_t bits =
-        x.dropout.threshold ? kept_probabilities<false, kKeys / 8>(x, tile) : 0;
+    const ScoreTile<false, kRows> tile{place, first, key};
+    const std::uint32_t bits = x.dropout.threshold ? kept_probabilities<kKeys / 8>(x, tile) : 0;
     float scores[kKeys / 8][4], correction[2];
     clear(scores);
     multiply_rows<width>(queries, memory.keys, scores);
@@ -144,13 +144,28 @@ __global__ void __launch_bounds__(kAttentionThreads,
                                std::int64_t{place.head} * x.head_dim, aligned));
 }
 
+/// The number of blocks on a multiprocessor is the one for which no register spills.
+template <typename T, int width, typename Memory>
+__global__ void __launch_bounds__(
+    Memory::Tiles::threads,
+    blocks_together<Memory>(width < 128 || (width == 128 && sizeof(T) == 4) ? 3 : 2))
+    attention_forward_kernel(const AttentionArguments x, const bool aligned) {
+  if constexpr (is_of_use<Memory, Large<T, width>>()) {
+    attend<T, width, Memory>(x, aligned);
+  } else {
+    __trap();
+  }
+}
+
 }  // namespace
 
 void launch_attention_forward(DType dtype, const AttentionArguments& x, cudaStream_t stream) {
   with_width(dtype, x.head_dim, [&]<typename T, int width>(HeadWidth<T, width>) {
-    const unsigned blocks = blocks_of(x, x.heads);
-    launch(attention_forward_kernel<T, width>, blocks, kAttentionThreads,
-           ForwardMemory<T, width>::kBytes, stream, x, heads_are_aligned<T>(x, x.out, false));
+    with_memory<Large<T, width>, Small<T, width>>(stream, [&]<typename Memory>(Type<Memory>) {
+      launch(attention_forward_kernel<T, width, Memory>, blocks_of<Memory::Tiles::rows>(x, x.heads),
+             Memory::Tiles::threads, Memory::kBytes, stream, x,
+             heads_are_aligned<T>(x, x.out, false));
+    });
   });
 }
 

@@ -9,16 +9,19 @@ enum class Gradient { keys, values, keys_and_values };
 /// Queries of a tile that a block goes through: fewer where rows are long, for the sake of shared
 /// memory and registers.
 template <typename T, int width>
-inline constexpr int kQueryTile = width * sizeof(T) > 128 ? 32 : 64;
+using Large = BackwardMemory<T, width,
+                             Tiling<64, (width * sizeof(T) > 512)   ? 16
+                                        : (width * sizeof(T) > 128) ? 32
+                                                                    : 64>>;
 
 /// Loads a tile of queries and of dout, and what a backward needs of each query besides.
-template <int queries, int width, typename T, typename Array>
+template <int queries, int width, int threads, typename T, typename Array>
 __device__ __forceinline__ void load_queries(const AttentionArguments& x, HeadPlace place,
                                              int first, bool aligned, T* tile, T* dout_tile,
                                              Array& lse, Array& delta) {
-  load_tile<queries, width>(query_rows<T>(x, place, first), tile);
-  load_tile<queries, width>(output_rows(x, static_cast<const T*>(x.dout), place, first, aligned),
-                            dout_tile);
+  load_tile<queries, width, threads>(query_rows<T>(x, place, first), tile);
+  load_tile<queries, width, threads>(
+      output_rows(x, static_cast<const T*>(x.dout), place, first, aligned), dout_tile);
   const int i = static_cast<int>(threadIdx.x);
   if (i >= queries) return;
   const bool exists = first + i < place.length;
@@ -26,7 +29,7 @@ __device__ __forceinline__ void load_queries(const AttentionArguments& x, HeadPl
   delta[i] = exists ? x.delta[row_of(x, place) + first + i] : 0.0f;
 }
 
-/// The gradients that a block adds up: columns of 64 keys or their values, or of both.
+/// The gradients that a block adds up: of its keys or their values, or of both.
 template <typename T, int width, Gradient gradient, int n>
 struct KeyGradients {
   static constexpr bool kKeys = gradient != Gradient::values;
@@ -65,21 +68,23 @@ struct KeyGradients {
   }
 };
 
-/// Gradients of a tile of 64 keys: rows of its scores are keys, columns queries.
-template <typename T, int width, Gradient gradient>
-__global__ void __launch_bounds__(kAttentionThreads, 2)
-    attention_key_gradients_kernel(const AttentionArguments x, const AlignedRows aligned) {
-  constexpr int kQueries = kQueryTile<T, width>, n = kQueries / 8;
-  const BackwardMemory<T, width, kQueries> memory;
+/// Gradients of a tile of keys: rows of its scores are keys, columns queries.
+template <typename T, int width, Gradient gradient, typename Memory>
+__device__ __forceinline__ void add_key_gradients(const AttentionArguments& x,
+                                                  const AlignedRows& aligned) {
+  constexpr int kRows = Memory::Tiles::rows, kQueries = Memory::Tiles::columns, n = kQueries / 8;
+  constexpr int kThreads = Memory::Tiles::threads;
+  const Memory memory;
   SHARED(float, lse, kQueries);
   SHARED(float, delta, kQueries);
   const Lane lane;
-  const auto [shared, first] = block_place(x, x.kv_heads, false);  // the first keys are seen most
+  const auto [shared, first] =
+      block_place<kRows>(x, x.kv_heads, false);  // the first keys are seen most
   if (first >= shared.length) return;
   const int group = x.heads / x.kv_heads;
-  load_tile<kTileRows, width>(key_rows<T>(x, shared, first), memory.rows);
+  load_tile<kRows, width, kThreads>(key_rows<T>(x, shared, first), memory.rows);
   if (gradient != Gradient::values) {
-    load_tile<kTileRows, width>(value_rows<T>(x, shared, first), memory.other_rows);
+    load_tile<kRows, width, kThreads>(value_rows<T>(x, shared, first), memory.other_rows);
   }
   const T* keys = memory.rows + lane.warp_row * memory.kStride;
   const T* values = memory.other_rows + lane.warp_row * memory.kStride;
@@ -92,11 +97,11 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
 #pragma unroll 1
     for (int query = x.causal ? first : 0; query < shared.length; query += kQueries) {
       __syncthreads();
-      load_queries<kQueries, width>(x, place, query, aligned.out, memory.tile, memory.other_tile,
-                                    lse, delta);
+      load_queries<kQueries, width, kThreads>(x, place, query, aligned.out, memory.tile,
+                                              memory.other_tile, lse, delta);
       __syncthreads();
-      const ScoreTile<true> tile{place, first, query};
-      const std::uint32_t bits = x.dropout.threshold ? kept_probabilities<true, n>(x, tile) : 0;
+      const ScoreTile<true, kRows> tile{place, first, query};
+      const std::uint32_t bits = x.dropout.threshold ? kept_probabilities<n>(x, tile) : 0;
       const auto lse_of = [&](int i, int j) -> float { return lse[lane.column(i, j)]; };
       const auto delta_of = [&](int i, int j) -> float { return delta[lane.column(i, j)]; };
       float p[n][4], ds[n][4];
@@ -113,11 +118,23 @@ __global__ void __launch_bounds__(kAttentionThreads, 2)
   gradients.write(x, shared, first, aligned, reinterpret_cast<float*>(memory.rows));
 }
 
+template <typename T, int width, Gradient gradient, typename Memory>
+__global__ void __launch_bounds__(Memory::Tiles::threads, 2)
+    attention_key_gradients_kernel(const AttentionArguments x, const AlignedRows aligned) {
+  if constexpr (is_of_use<Memory, Large<T, width>>()) {
+    add_key_gradients<T, width, gradient, Memory>(x, aligned);
+  } else {
+    __trap();
+  }
+}
+
 template <typename T, int width, Gradient gradient>
 void launch_key_gradients(const AttentionArguments& x, cudaStream_t stream) {
-  constexpr std::size_t kBytes = BackwardMemory<T, width, kQueryTile<T, width>>::kBytes;
-  launch(attention_key_gradients_kernel<T, width, gradient>, blocks_of(x, x.kv_heads),
-         kAttentionThreads, kBytes, stream, x, aligned_rows<T>(x));
+  with_memory<Large<T, width>, SmallBackward<T, width>>(stream, [&]<typename Memory>(Type<Memory>) {
+    launch(attention_key_gradients_kernel<T, width, gradient, Memory>,
+           blocks_of<Memory::Tiles::rows>(x, x.kv_heads), Memory::Tiles::threads, Memory::kBytes,
+           stream, x, aligned_rows<T>(x));
+  });
 }
 
 }  // namespace

@@ -24,39 +24,41 @@ struct HeadPlace {
   }
 };
 
-/// The 64 positions of one head that a block works on.
+/// The positions of one head that a block works on, as many as its tiles have rows.
 struct BlockPlace {
   HeadPlace place;
   int first;  ///< position; beyond the sequence's end: there is nothing to do
 };
 
-/// Each document d has the tiles from starts[d] / 64 + d on, and at least as many as it needs until
-/// the next one's begin: so a tile's document is found without a sum over those before it.
+/// Each document d has the tiles from starts[d] / rows + d on, and at least as many as it needs
+/// until the next one's begin: so a tile's document is found without a sum over those before it.
+template <int rows>
 __device__ __forceinline__ BlockPlace document_place(const AttentionArguments& x, int tile,
                                                      int head) {
   int low = 0, high = x.documents;  // the document is in [low, high)
   while (high - low > 1) {
     const int middle = (low + high) / 2;
-    (x.starts[middle] / kTileRows + middle <= tile ? low : high) = middle;
+    (x.starts[middle] / rows + middle <= tile ? low : high) = middle;
   }
   const int begin = x.starts[low];
-  return {{0, head, begin, x.starts[low + 1] - begin},
-          (tile - begin / kTileRows - low) * kTileRows};
+  return {{0, head, begin, x.starts[low + 1] - begin}, (tile - begin / rows - low) * rows};
 }
 
-/// Tiles of 64 positions that the sequences of a batch have, at most.
+/// Tiles of `rows` positions that the sequences of a batch have, at most.
+template <int rows>
 __host__ __device__ __forceinline__ int tiles_of(const AttentionArguments& x) {
-  return x.starts ? x.seq_len / kTileRows + x.documents : (x.seq_len + kTileRows - 1) / kTileRows;
+  return x.starts ? x.seq_len / rows + x.documents : (x.seq_len + rows - 1) / rows;
 }
 
 /// What a block works on: of `heads` heads, tiles in ascending order or, where the last queries see
 /// most keys and so go first, in descending order.
+template <int rows>
 __device__ __forceinline__ BlockPlace block_place(const AttentionArguments& x, int heads,
                                                   bool descending) {
   const int all = x.batch * heads, block = static_cast<int>(blockIdx.x);
-  const int tile = descending ? tiles_of(x) - 1 - block / all : block / all;
-  if (x.starts) return document_place(x, tile, block % all);
-  return {{block % all / heads, block % all % heads, 0, x.seq_len}, tile * kTileRows};
+  const int tile = descending ? tiles_of<rows>(x) - 1 - block / all : block / all;
+  if (x.starts) return document_place<rows>(x, tile, block % all);
+  return {{block % all / heads, block % all % heads, 0, x.seq_len}, tile * rows};
 }
 
 /// The rows of the head of a tensor of B x S tokens, from position `first` on. Its row width is

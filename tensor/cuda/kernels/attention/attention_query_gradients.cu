@@ -7,22 +7,22 @@ namespace {
 /// Keys of a tile that a block goes through: fewer where rows are long, for the sake of shared
 /// memory and registers.
 template <typename T, int width>
-inline constexpr int kKeyTile = width * sizeof(T) > 256 ? 32 : 64;
+using Large = BackwardMemory<T, width, Tiling<64, (width * sizeof(T) > 256) ? 32 : 64>>;
 
-/// Gradients of a tile of 64 queries. The number of blocks on a multiprocessor is the one for which
-/// no register spills.
-template <typename T, int width>
-__global__ void __launch_bounds__(kAttentionThreads, width == 128 && sizeof(T) == 2 ? 3 : 2)
-    attention_query_gradients_kernel(const AttentionArguments x, const AlignedRows aligned) {
-  constexpr int kKeys = kKeyTile<T, width>, n = kKeys / 8;
-  const BackwardMemory<T, width, kKeys> memory;
+/// Gradients of a tile of queries.
+template <typename T, int width, typename Memory>
+__device__ __forceinline__ void add_query_gradients(const AttentionArguments& x,
+                                                    const AlignedRows& aligned) {
+  constexpr int kRows = Memory::Tiles::rows, kKeys = Memory::Tiles::columns, n = kKeys / 8;
+  constexpr int kThreads = Memory::Tiles::threads;
+  const Memory memory;
   const Lane lane;
-  const auto [place, first] = block_place(x, x.heads, true);
+  const auto [place, first] = block_place<kRows>(x, x.heads, true);
   if (first >= place.length) return;
   const HeadPlace shared = place.with_head(place.head / (x.heads / x.kv_heads));
-  const int seen = x.causal && first + kTileRows < place.length ? first + kTileRows : place.length;
-  load_tile<kTileRows, width>(query_rows<T>(x, place, first), memory.rows);
-  load_tile<kTileRows, width>(
+  const int seen = x.causal && first + kRows < place.length ? first + kRows : place.length;
+  load_tile<kRows, width, kThreads>(query_rows<T>(x, place, first), memory.rows);
+  load_tile<kRows, width, kThreads>(
       output_rows(x, static_cast<const T*>(x.dout), place, first, aligned.out), memory.other_rows);
   const T* queries = memory.rows + lane.warp_row * memory.kStride;
   const T* dout = memory.other_rows + lane.warp_row * memory.kStride;
@@ -43,11 +43,11 @@ __global__ void __launch_bounds__(kAttentionThreads, width == 128 && sizeof(T) =
 #pragma unroll 1
   for (int key = 0; key < seen; key += kKeys) {
     __syncthreads();
-    load_tile<kKeys, width>(key_rows<T>(x, shared, key), memory.tile);
-    load_tile<kKeys, width>(value_rows<T>(x, shared, key), memory.other_tile);
+    load_tile<kKeys, width, kThreads>(key_rows<T>(x, shared, key), memory.tile);
+    load_tile<kKeys, width, kThreads>(value_rows<T>(x, shared, key), memory.other_tile);
     __syncthreads();
-    const ScoreTile<false> tile{place, first, key};
-    const std::uint32_t bits = x.dropout.threshold ? kept_probabilities<false, n>(x, tile) : 0;
+    const ScoreTile<false, kRows> tile{place, first, key};
+    const std::uint32_t bits = x.dropout.threshold ? kept_probabilities<n>(x, tile) : 0;
     float p[n][4], ds[n][4];
     compute_probabilities<T, width>(x, tile, queries, memory.tile, lse_of, p);
     compute_score_gradients<T, width>(x, bits, dout, memory.other_tile, delta_of, p, ds);
@@ -57,14 +57,28 @@ __global__ void __launch_bounds__(kAttentionThreads, width == 128 && sizeof(T) =
                     gradient_rows<T>(x, place, place.head, first, aligned.rotated));
 }
 
+/// The number of blocks on a multiprocessor is the one for which no register spills.
+template <typename T, int width, typename Memory>
+__global__ void __launch_bounds__(Memory::Tiles::threads, width == 128 && sizeof(T) == 2 ? 3 : 2)
+    attention_query_gradients_kernel(const AttentionArguments x, const AlignedRows aligned) {
+  if constexpr (is_of_use<Memory, Large<T, width>>()) {
+    add_query_gradients<T, width, Memory>(x, aligned);
+  } else {
+    __trap();
+  }
+}
+
 }  // namespace
 
 void launch_attention_query_gradients(DType dtype, const AttentionArguments& x,
                                       cudaStream_t stream) {
   with_width(dtype, x.head_dim, [&]<typename T, int width>(HeadWidth<T, width>) {
-    constexpr std::size_t kBytes = BackwardMemory<T, width, kKeyTile<T, width>>::kBytes;
-    launch(attention_query_gradients_kernel<T, width>, blocks_of(x, x.heads), kAttentionThreads,
-           kBytes, stream, x, aligned_rows<T>(x));
+    with_memory<Large<T, width>, SmallBackward<T, width>>(
+        stream, [&]<typename Memory>(Type<Memory>) {
+          launch(attention_query_gradients_kernel<T, width, Memory>,
+                 blocks_of<Memory::Tiles::rows>(x, x.heads), Memory::Tiles::threads, Memory::kBytes,
+                 stream, x, aligned_rows<T>(x));
+        });
   });
 }
 

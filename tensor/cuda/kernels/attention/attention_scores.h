@@ -25,9 +25,9 @@ __device__ __forceinline__ float minus_infinity() {
   return __uint_as_float(0xff800000u);
 }
 
-/// A tile of scores of one head: rows from `first_row`, columns from `first_column`. Rows are
-/// queries and columns keys, or the other way round if transposed.
-template <bool transposed>
+/// A tile of scores of one head: `rows` rows from `first_row`, columns from `first_column`. Rows
+/// are queries and columns keys, or the other way round if transposed.
+template <bool transposed, int rows>
 struct ScoreTile {
   HeadPlace place;
   int first_row, first_column;
@@ -42,11 +42,12 @@ struct ScoreTile {
 
 /// Turns products of queries and keys into scores: scaled, with the mask added, and -inf where a
 /// query does not see the key or one of them does not exist.
-template <bool transposed, int n>
+template <bool transposed, int rows, int n>
 __device__ __forceinline__ void finish_scores(const AttentionArguments& x,
-                                              const ScoreTile<transposed>& tile, float (&s)[n][4]) {
+                                              const ScoreTile<transposed, rows>& tile,
+                                              float (&s)[n][4]) {
   const Lane lane;
-  const int rows_end = tile.first_row + kTileRows, columns_end = tile.first_column + 8 * n;
+  const int rows_end = tile.first_row + rows, columns_end = tile.first_column + 8 * n;
   const int last_key = (transposed ? rows_end : columns_end) - 1;
   const int first_query = transposed ? tile.first_column : tile.first_row;
   const int length = tile.place.length;
@@ -75,9 +76,9 @@ __device__ __forceinline__ void finish_scores(const AttentionArguments& x,
 }
 
 /// Bit 4 i + j says whether the lane's probability c[i][j] is kept.
-template <bool transposed, int n>
-__device__ __forceinline__ std::uint32_t kept_probabilities(const AttentionArguments& x,
-                                                            const ScoreTile<transposed>& tile) {
+template <int n, bool transposed, int rows>
+__device__ __forceinline__ std::uint32_t kept_probabilities(
+    const AttentionArguments& x, const ScoreTile<transposed, rows>& tile) {
   static_assert(4 * n <= 32);
   const Lane lane;
   const std::uint64_t first =
@@ -139,8 +140,8 @@ __device__ __forceinline__ void write_staged(const float* staged, const RowRotat
   }
 }
 
-/// Writes the 64 rows whose elements are in registers, through `staging`, which takes the place of
-/// the tiles: all of the block's threads are done with them, and use it no more afterwards.
+/// Writes a block's rows whose elements are in registers, through `staging`, which takes the place
+/// of the tiles: all of the block's threads are done with them, and use it no more afterwards.
 template <int width, typename T>
 __device__ __forceinline__ void write_rows(const float (&c)[width / 8][4], float* staging,
                                            const RowRotation& rotation, const Rows<T>& to) {
@@ -161,9 +162,9 @@ __device__ __forceinline__ void write_rows(const float (&c)[width / 8][4], float
   }
 }
 
-/// Bytes that write_rows() stages.
-template <int width>
-inline constexpr std::size_t kStagingBytes = sizeof(float) * kTileRows* kTileStride<float, width>;
+/// Bytes that write_rows() of a block of so many rows stages.
+template <int rows, int width>
+inline constexpr std::size_t kStagingBytes = sizeof(float) * rows* kTileStride<float, width>;
 
 /// Whether rows of heads of D elements, or their halves that are rotated together, are multiples of
 /// 16 bytes.

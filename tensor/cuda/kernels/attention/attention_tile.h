@@ -5,8 +5,8 @@
 #include "tensor/cuda/kernels/attention/mma_tile.h"
 #include "tensor/cuda/kernels/grid/packs.h"
 
-// Matrix products of the attention kernels. A block of four warps computes 64 rows of a product,
-// each warp 16 of them, whose elements lie in registers as mma_tile.h says for C: c[i][j] of lane L
+// Matrix products of the attention kernels. Each warp of a block computes 16 rows of a product,
+// whose elements lie in registers as mma_tile.h says for C: c[i][j] of lane L
 // is the element of row L / 4 + j / 2 * 8 and column 8 i + L % 4 * 2 + j % 2. A factor that is not
 // in registers lies in shared memory, in rows of `width` elements padded by 16 bytes, so that eight
 // rows lie in different banks. bfloat16 factors are multiplied by the tensor cores; float32 ones by
@@ -14,9 +14,15 @@
 
 namespace troupe::tensor::cuda {
 
-inline constexpr int kTileRows = 64;
 inline constexpr int kWarpRows = 16;
-inline constexpr int kAttentionThreads = kTileRows / kWarpRows * 32;
+
+/// How a kernel divides its work: a block computes `rows` rows of a tensor and goes through tiles
+/// of `columns` rows of others, which are the columns of its products.
+template <int rows_, int columns_>
+struct Tiling {
+  static constexpr int rows = rows_, columns = columns_;
+  static constexpr int threads = rows / kWarpRows * 32;
+};
 
 /// Elements from a row of a tile to the next.
 template <typename T, int width>
@@ -55,15 +61,16 @@ struct Rows {
   bool aligned;  // whether each row is a multiple of 16 bytes, on such a boundary
 };
 
-/// tile[rows, width] = from, and zeros where `from` has nothing. By all threads of the block.
-template <int rows, int width, typename T>
+/// tile[rows, width] = from, and zeros where `from` has nothing. By all `threads` threads of the
+/// block.
+template <int rows, int width, int threads, typename T>
 __device__ __forceinline__ void load_tile(const Rows<const T>& from, T* tile) {
   constexpr int kStride = kTileStride<T, width>;
   if (from.aligned) {
     constexpr int kPacks = width / kPack<T>;
 #pragma unroll 4
-    for (int i = 0; i < rows * kPacks / kAttentionThreads; ++i) {
-      const int pack = i * kAttentionThreads + static_cast<int>(threadIdx.x);
+    for (int i = 0; i < rows * kPacks / threads; ++i) {
+      const int pack = i * threads + static_cast<int>(threadIdx.x);
       const int r = pack / kPacks, column = pack % kPacks * kPack<T>;
       RawPack<T, kPack<T>> raw{};
       if (r < from.count && column < from.columns) {
@@ -72,7 +79,7 @@ __device__ __forceinline__ void load_tile(const Rows<const T>& from, T* tile) {
       store_raw(raw, tile + r * kStride + column);
     }
   } else {
-    for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += kAttentionThreads) {
+    for (int i = static_cast<int>(threadIdx.x); i < rows * width; i += threads) {
       const int r = i / width, column = i % width;
       const bool exists = r < from.count && column < from.columns;
       tile[r * kStride + column] =
@@ -128,11 +135,12 @@ __device__ __forceinline__ void multiply_kept(const float (&p)[depth][4], const 
   const float* row0 = kept + lane.row(0) * kKept;
   const float* row1 = kept + lane.row(2) * kKept;
   const float* column = b + lane.column(0, 0);
+  constexpr int kStep = n > 16 ? kDepthStep / 2 : kDepthStep;  // so that no register spills
 #pragma unroll 1
-  for (int k = 0; k < 8 * depth; k += kDepthStep) {
-    const Pack<kDepthStep> x0 = load<kDepthStep>(row0 + k), x1 = load<kDepthStep>(row1 + k);
+  for (int k = 0; k < 8 * depth; k += kStep) {
+    const Pack<kStep> x0 = load<kStep>(row0 + k), x1 = load<kStep>(row1 + k);
 #pragma unroll
-    for (int j = 0; j < kDepthStep; ++j) {
+    for (int j = 0; j < kStep; ++j) {
 #pragma unroll
       for (int i = 0; i < n; ++i) {
         const float2 y = *reinterpret_cast<const float2*>(column + (k + j) * kStride + 8 * i);

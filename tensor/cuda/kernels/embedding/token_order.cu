@@ -186,14 +186,13 @@ TokenOrder token_order_in(void* memory, std::int64_t tokens) {
 
 void launch_token_order(const Lookup& lookup, const TokenOrder& order, cudaStream_t stream) {
   constexpr std::int64_t kTokensOfAThread = 8;  // at least, if there are so many
-  constexpr std::size_t kMostShared = 208 * 1024;
   const std::int64_t wanted = divide_up(lookup.tokens, kTokensOfAThread);
   const unsigned threads = whole_warps(std::clamp<std::int64_t>(wanted, 1, kMostThreads));
   // Keys are 0 to `rows`.
   const int bits = std::bit_width(static_cast<std::uint64_t>(lookup.rows));
   const std::size_t table = table_entries(threads) * sizeof(unsigned);
   const std::size_t arrays = 2 * static_cast<std::size_t>(lookup.tokens) * sizeof(TokenOfRow);
-  const bool in_shared = table + arrays <= kMostShared;
+  const bool in_shared = table + arrays + kMostStaticBesideDynamic <= shared_limit(stream);
   launch(token_order_kernel, dim3(1), dim3(threads), in_shared ? table + arrays : table, stream,
          lookup, order, divide_up(bits, kDigitBits), in_shared);
 }

@@ -7,9 +7,6 @@
 namespace troupe::tensor::cuda {
 namespace {
 
-/// Shared memory of a block for the beginning of its row. Two blocks, and a little more, fit into a
-/// multiprocessor's 228 KiB.
-constexpr std::int64_t kKeptBytes = 112 * 1024;
 constexpr std::int64_t kPackBytes = kVocabPack * sizeof(float);
 
 /// The maximum of some numbers, and the sum of exp(number - max). A NaN may get lost in the
@@ -33,6 +30,15 @@ struct SumOfExponentials {
     for (int i = 0; i < kVocabPack; ++i) sum += expf(values[i] - shift);
   }
 };
+
+/// Shared memory of a block for the beginning of its row, such that two blocks fit into a
+/// multiprocessor. It has 1 KiB more than a block may have at most, and takes as much for each
+/// block itself.
+std::int64_t kept_bytes(cudaStream_t stream) {
+  constexpr std::size_t kMore = 1024;
+  return static_cast<std::int64_t>((shared_limit(stream) + kMore) / kVocabBlocks - kMore -
+                                   kMostStaticBesideDynamic);
+}
 
 /// Joins what the block's threads have, in their order. `turn` as for row_sums().
 template <typename Shared>
@@ -126,7 +132,7 @@ void launch_cross_entropy(const CrossEntropy& a, double* loss, void* scratch, cu
         rows_are_aligned(a.columns, kVocabPack, {a.logits, a.dlogits}), [&](auto aligned) {
           const std::int64_t packs = RowPacks<kVocabPack, aligned()>::count(a.columns);
           const std::int64_t kept = std::min(divide_up<std::int64_t>(packs, shape.threads),
-                                             kKeptBytes / kPackBytes / shape.threads);
+                                             kept_bytes(stream) / kPackBytes / shape.threads);
           const std::int64_t used = a.dlogits ? kept : 0;
           launch(cross_entropy_kernel<T, aligned()>, dim3(shape.blocks), dim3(shape.threads),
                  static_cast<std::size_t>(used * shape.threads * kPackBytes), stream, a, losses,
