@@ -7,7 +7,9 @@ if(TROUPE_NVCC AND NOT CMAKE_CUDA_COMPILER)
   set(CMAKE_CUDA_COMPILER ${TROUPE_NVCC})
 endif()
 if(CMAKE_CUDA_COMPILER)
-  set(CMAKE_CUDA_ARCHITECTURES 90a-real)  # H100 and H200
+  # A100, and all others of 8.x; H100 and H200; B200, and others of 10.x; RTX 50 and others of 12.x, with PTX from which
+  # the driver makes code for later ones (tensor/cuda/runtime/gpus.cpp).
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 100-real 120)
   enable_language(CUDA)
   # CMake 3.25 does not know that nvcc has C++20.
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)

@@ -100,7 +100,7 @@ if(TARGET troupe_cuda)
 endif()
 if(kernels)
   add_test(NAME cuda.spills_are_refused
-           COMMAND ${CMAKE_CUDA_COMPILER} -std=c++20 -gencode=arch=compute_90a,code=sm_90a ${TROUPE_REFUSE_SPILLS}
+           COMMAND ${CMAKE_CUDA_COMPILER} -std=c++20 -gencode=arch=compute_80,code=sm_80 ${TROUPE_REFUSE_SPILLS}
                    -I${CMAKE_SOURCE_DIR} -cubin -o /dev/null ${CMAKE_CURRENT_SOURCE_DIR}/cuda/spilling_kernel.cu)
   set_tests_properties(cuda.spills_are_refused PROPERTIES LABELS "unit;cuda" TIMEOUT 120
                        PASS_REGULAR_EXPRESSION "[Rr]egisters are spilled")

@@ -11,7 +11,12 @@
 namespace troupe::tensor::cuda {
 namespace {
 
-constexpr int kMajor = 9, kMinor = 0;  // the kernels are compiled for this compute capability alone
+/// Whether the kernels run on a GPU. They are compiled for 8.0, which all of 8.x run, 9.0, 10.0,
+/// which all of 10.x run, and 12.0, which the driver compiles anew for later ones
+/// (cmake/cuda.cmake).
+bool runs_kernels(const cudaDeviceProp& gpu) {
+  return (gpu.major >= 8 && gpu.major <= 10) || gpu.major >= 12;
+}
 
 std::string version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
@@ -40,11 +45,11 @@ std::string fault_of_driver(cudaError_t code) {
 }
 
 std::string fault_of(int index, const cudaDeviceProp& gpu) {
-  if (gpu.major == kMajor && gpu.minor == kMinor) return "";
+  if (runs_kernels(gpu)) return "";
   return fmt::format(
-      "GPU {} ({}) has compute capability {}.{}; this build runs on {}.{} (Hopper: "
-      "H100, H200)",
-      index, gpu.name, gpu.major, gpu.minor, kMajor, kMinor);
+      "GPU {} ({}) has compute capability {}.{}; this build runs on 8.0 (Ampere: A100, RTX 30) and "
+      "later, except 11.x",
+      index, gpu.name, gpu.major, gpu.minor);
 }
 
 cudaDeviceProp properties_of(int index) {

@@ -181,8 +181,16 @@ BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_or_of_another_kind_is_refused) {
   HostCudart& host = HostCudart::reset();
   const auto make = [](int index) { CudaDevice({.kind = DeviceKind::cuda, .index = index}); };
   BOOST_TEST(fails_with(ErrorKind::unavailable, {"no GPU 2", "2"}, [&] { make(2); }));
-  host.major = 8;
-  BOOST_TEST(fails_with(ErrorKind::unavailable, {"Host GPU", "8.0", "9.0"}, [&] { make(0); }));
+  for (const int major : {7, 11}) {
+    host.major = major;
+    const std::string has = "compute capability " + std::to_string(major) + ".0";
+    BOOST_TEST(
+        fails_with(ErrorKind::unavailable, {"Host GPU", has, "8.0 (Ampere"}, [&] { make(0); }));
+  }
+  for (const int major : {8, 9, 10, 12, 13}) {
+    host.major = major;
+    BOOST_CHECK_NO_THROW(make(0));
+  }
 }
 
 }  // namespace
