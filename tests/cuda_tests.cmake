@@ -93,8 +93,8 @@ if(TARGET troupe_cuda)
               $<TARGET_OBJECTS:troupe_cuda_products>)
   target_link_libraries(troupe_cublaslt_device PUBLIC troupe_emulated_device troupe_cuda_plans ${CUBLASLT_LIBRARY}
                                                       ${CUDART_LIBRARY} rt ${CMAKE_DL_LIBS})
-  # The device itself over a runtime of the host, without cuDNN.
-  add_library(troupe_host_cudart_device OBJECT support/host_cudart.cpp ${CMAKE_SOURCE_DIR}/tensor/cuda/attention/no_cudnn_plan.cpp)
+  # The device itself over a runtime of the host, and a cuDNN that makes plans and runs none.
+  add_library(troupe_host_cudart_device OBJECT support/host_cudart.cpp support/host_cudnn.cpp)
   target_link_libraries(troupe_host_cudart_device PUBLIC troupe_emulated_cuda troupe_cuda_plans ${CUBLASLT_LIBRARY}
                                                          ${CMAKE_DL_LIBS})
 endif()

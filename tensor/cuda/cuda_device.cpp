@@ -35,7 +35,8 @@ std::string product_key(const cudaDeviceProp& gpu) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(const DeviceSpec& spec) : spec_(spec) {
+CudaDevice::CudaDevice(const DeviceSpec& spec, CudnnPlans::Tell tell)
+    : spec_(spec), plans_(spec.deterministic, std::move(tell)) {
   const cudaDeviceProp gpu = properties_of_usable_gpu(spec.index);
   name_ = gpu.name;
   check(cudaInitDevice(spec.index, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid),
@@ -120,8 +121,7 @@ std::unique_ptr<Linear> CudaDevice::make_linear(const LinearShape& shape) {
 
 std::unique_ptr<Attention> CudaDevice::make_attention(const AttentionShape& shape) {
   use_device(spec_.index);
-  if (auto attention = CudnnAttention::make(shape, spec_.deterministic, *preparation_))
-    return attention;
+  if (auto attention = CudnnAttention::make(shape, plans_, *preparation_)) return attention;
   return std::make_unique<KernelAttention>(shape, *preparation_);
 }
 

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "tensor/cuda/attention/cudnn_plans.h"
 #include "tensor/cuda/cuda_ops.h"
 #include "tensor/cuda/products/algorithm_store.h"
 #include "tensor/cuda/products/cuda_product.h"
@@ -12,12 +13,13 @@
 
 namespace troupe::tensor::cuda {
 
-/// One GPU of compute capability 9.0, for this process. Memory is allocated plainly, one piece per
+/// One GPU of those that gpus.h takes, for this process. Memory is allocated plainly, one piece per
 /// call, and zeroed; streams are ordered by events alone; host waits sleep.
 class CudaDevice final : public Device {
  public:
-  /// Throws Error{unavailable} if there is no driver or no such GPU.
-  explicit CudaDevice(const DeviceSpec& spec);
+  /// `tell` is called with what a user should know about this GPU and did not ask for. Throws
+  /// Error{unavailable} if there is no driver or no such GPU.
+  CudaDevice(const DeviceSpec& spec, CudnnPlans::Tell tell);
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
   ~CudaDevice() override;
@@ -42,6 +44,7 @@ class CudaDevice final : public Device {
   CudaOps ops_;
   std::unique_ptr<DeviceClock> clock_;
   std::unique_ptr<CudaStream> preparation_;  // for what attention computes once
+  CudnnPlans plans_;
   std::optional<AlgorithmStore> store_;
   ProductLibrary products_;
 };

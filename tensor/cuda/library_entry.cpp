@@ -1,3 +1,7 @@
+#include <spdlog/spdlog.h>
+
+#include <string>
+
 #include "tensor/cuda/cuda_device.h"
 #include "tensor/cuda/runtime/gpus.h"
 #include "tensor/libraries/device_library.h"
@@ -12,7 +16,8 @@ using troupe::tensor::DeviceSpec;
 /// A device that the caller owns. Throws as make_cuda_device() of tensor/libraries/device_library.h
 /// does.
 extern "C" Device* troupe_make_device(const DeviceSpec& spec) {
-  return new troupe::tensor::cuda::CudaDevice(spec);
+  return new troupe::tensor::cuda::CudaDevice(
+      spec, [](const std::string& what) { spdlog::warn("{}", what); });
 }
 
 /// The interface_hash() of the headers that the library was built from.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "tensor/cuda/attention/attention_choice.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::tensor::cuda {
@@ -13,28 +12,17 @@ constexpr std::size_t kAlignment = 256;
 
 }  // namespace
 
-std::unique_ptr<CudnnAttention> CudnnAttention::make(const AttentionShape& shape,
-                                                     bool deterministic,
+std::unique_ptr<CudnnAttention> CudnnAttention::make(const AttentionShape& shape, CudnnPlans& plans,
                                                      KernelStream& preparation) {
   check(shape);
-  if (!cudnn_serves(shape) || !CudnnPlan::is_there()) return nullptr;
-  const auto plan = [&](AttentionPass pass) {
-    return CudnnPlan::make(shape, pass, deterministic, "").plan;
-  };
-  auto forward = plan(AttentionPass::forward);
-  auto backward = forward ? plan(AttentionPass::backward) : nullptr;
-  if (!backward) return nullptr;
-  return std::unique_ptr<CudnnAttention>(
-      new CudnnAttention(shape, preparation, std::move(forward), std::move(backward)));
+  CudnnPlans::Both both = plans.find(shape);
+  if (!both.backward) return nullptr;
+  return std::unique_ptr<CudnnAttention>(new CudnnAttention(shape, preparation, std::move(both)));
 }
 
 CudnnAttention::CudnnAttention(const AttentionShape& shape, KernelStream& preparation,
-                               std::unique_ptr<CudnnPlan> forward,
-                               std::unique_ptr<CudnnPlan> backward)
-    : shape_(shape),
-      kernels_(shape, preparation),
-      forward_(std::move(forward)),
-      backward_(std::move(backward)) {}
+                               CudnnPlans::Both plans)
+    : shape_(shape), kernels_(shape, preparation), plans_(std::move(plans)) {}
 
 /// Of the tables that begin the forward scratch, rounded up so that the workspace is aligned.
 std::size_t CudnnAttention::tables_bytes() const {
@@ -42,8 +30,9 @@ std::size_t CudnnAttention::tables_bytes() const {
 }
 
 ScratchBytes CudnnAttention::scratch_bytes() const {
-  return {.forward = tables_bytes() + forward_->workspace_bytes(),
-          .backward = std::max(kernels_.scratch_bytes().backward, backward_->workspace_bytes())};
+  return {
+      .forward = tables_bytes() + plans_.forward->workspace_bytes(),
+      .backward = std::max(kernels_.scratch_bytes().backward, plans_.backward->workspace_bytes())};
 }
 
 void CudnnAttention::set_scratch(const Scratch& scratch) {
@@ -61,7 +50,7 @@ void CudnnAttention::forward(Stream& stream, const Tensor& qkv, const Tensor& sa
 void CudnnAttention::recompute(Stream& stream, const Tensor& saved, const Tensor& lse,
                                const Tensor& out, const AttentionCall& call) {
   if (call.dropout.p > 0) return kernels_.recompute(stream, saved, lse, out, call);
-  forward_->run(handle_of(stream), addresses(saved, lse, out), workspace_.forward);
+  plans_.forward->run(handle_of(stream), addresses(saved, lse, out), workspace_.forward);
 }
 
 void CudnnAttention::backward(Stream& stream, const Tensor& saved, const Tensor& lse,
@@ -72,7 +61,7 @@ void CudnnAttention::backward(Stream& stream, const Tensor& saved, const Tensor&
   TROUPE_ASSERT(dout.dtype == shape_.dtype && dout.num_elements() == out.num_elements());
   at.dout = dout.data;
   at.dqkv = dqkv.data;
-  backward_->run(handle_of(stream), at, workspace_.backward);
+  plans_.backward->run(handle_of(stream), at, workspace_.backward);
   kernels_.rotate_back(stream, dqkv);
 }
 

@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "tensor/cuda/attention/cudnn_plan.h"
+#include "tensor/cuda/attention/cudnn_plans.h"
 #include "tensor/cuda/attention/kernel_attention.h"
 
 namespace troupe::tensor::cuda {
@@ -11,10 +11,9 @@ namespace troupe::tensor::cuda {
 /// dropout, whose choice of elements cuDNN does not know; `saved` is theirs.
 class CudnnAttention final : public Attention {
  public:
-  /// Null if cuDNN is not there or does not serve the shape; the caller then takes KernelAttention.
-  /// Throws Error{manifest} for a shape that has no meaning. Makes plans, which takes about two
-  /// seconds. For `preparation` see KernelAttention.
-  static std::unique_ptr<CudnnAttention> make(const AttentionShape& shape, bool deterministic,
+  /// Null if there are no plans for the shape; the caller then takes KernelAttention. Throws
+  /// Error{manifest} for a shape that has no meaning. For `preparation` see KernelAttention.
+  static std::unique_ptr<CudnnAttention> make(const AttentionShape& shape, CudnnPlans& plans,
                                               KernelStream& preparation);
 
   std::int64_t saved_elements() const override { return kernels_.saved_elements(); }
@@ -28,15 +27,13 @@ class CudnnAttention final : public Attention {
                 const Tensor& dout, const Tensor& dqkv, const AttentionCall& call) override;
 
  private:
-  CudnnAttention(const AttentionShape& shape, KernelStream& preparation,
-                 std::unique_ptr<CudnnPlan> forward, std::unique_ptr<CudnnPlan> backward);
+  CudnnAttention(const AttentionShape& shape, KernelStream& preparation, CudnnPlans::Both plans);
   AttentionAddresses addresses(const Tensor& saved, const Tensor& lse, const Tensor& out) const;
   std::size_t tables_bytes() const;
 
   const AttentionShape shape_;
   KernelAttention kernels_;
-  const std::unique_ptr<CudnnPlan> forward_;
-  const std::unique_ptr<CudnnPlan> backward_;
+  const CudnnPlans::Both plans_;
   Scratch workspace_;
 };
 

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -133,9 +134,8 @@ class Plan final : public CudnnPlan {
   }
 
   /// The reason if cuDNN refuses the graph; empty if it is ready.
-  std::string build(bool deterministic, const std::string& gpu) {
-    graph_.set_sm_version(90);
-    fe::error_t error = gpu.empty() ? fe::error_t() : describe(gpu);
+  std::string build(bool deterministic, const DescribedGpu* gpu) {
+    fe::error_t error = gpu ? describe(*gpu) : fe::error_t();
     if (pass_ == AttentionPass::forward) {  // after the description, which nodes take over
       add_forward(graph_, shape_);
     } else {
@@ -157,6 +157,7 @@ class Plan final : public CudnnPlan {
   std::size_t workspace_bytes() const override { return workspace_; }
 
   void run(cudaStream_t stream, const AttentionAddresses& at, void* workspace) override {
+    const std::lock_guard lock(running_);
     addresses_[kQ] = at.q;
     addresses_[kK] = at.k;
     addresses_[kV] = at.v;
@@ -176,9 +177,10 @@ class Plan final : public CudnnPlan {
   }
 
  private:
-  fe::error_t describe(const std::string& gpu) {
+  fe::error_t describe(const DescribedGpu& gpu) {
+    graph_.set_sm_version(gpu.version);  // else the frontend asks this process's GPU
     auto properties = std::make_shared<fe::DeviceProperties>();
-    fe::error_t error = properties->deserialize({gpu.begin(), gpu.end()});
+    fe::error_t error = properties->deserialize({gpu.json.begin(), gpu.json.end()});
     graph_.set_device_properties(properties);
     return error;
   }
@@ -188,16 +190,17 @@ class Plan final : public CudnnPlan {
   const Handle handle_;
   Graph graph_;
   std::size_t workspace_ = 0;
+  std::mutex running_;  // protects the handle's stream and the addresses
   std::unordered_map<std::int64_t, void*> addresses_;  // kept, so that later calls allocate nothing
 };
 
 }  // namespace
 
 CudnnPlan::Made CudnnPlan::make(const AttentionShape& shape, AttentionPass pass, bool deterministic,
-                                const std::string& gpu) {
+                                const DescribedGpu* gpu) {
   TROUPE_ASSERT(is_there());
   try {
-    auto plan = std::make_unique<Plan>(shape, pass, gpu.empty());
+    auto plan = std::make_unique<Plan>(shape, pass, !gpu);
     if (std::string why = plan->build(deterministic, gpu); !why.empty())
       return {.plan = nullptr, .refusal = std::move(why)};
     return {.plan = std::move(plan), .refusal = ""};

@@ -25,27 +25,32 @@ struct AttentionAddresses {
   void* dqkv = nullptr;
 };
 
+/// A GPU that need not be there.
+struct DescribedGpu {
+  int version = 90;  ///< its compute capability, ten times the major number and the minor one
+  std::string json;  ///< cuDNN's description of it
+};
+
 /// One pass of attention without rotation, mask and dropout, by cuDNN. Its library must be open
-/// already (see tensor/libraries/device_library.h). Takes about a second to make. Used by one
-/// thread at a time.
+/// already (see tensor/libraries/device_library.h). Takes about a second to make.
 class CudnnPlan {
  public:
   struct Made {
     std::unique_ptr<CudnnPlan> plan;
     std::string refusal;  ///< why there is no plan, in cuDNN's words
   };
-  /// For this process's GPU; or, if `gpu` holds cuDNN's description of one as JSON, for that one,
-  /// without needing it: such a plan tells its workspace and cannot run. `deterministic`: whether
-  /// the backward gives the same bits each time. There is no plan for a shape that cuDNN refuses.
-  /// Throws Error{internal} if cuDNN fails.
+  /// For this process's GPU or, if `gpu` is given, for that one: such a plan tells its workspace
+  /// and cannot run. `deterministic`: whether the backward gives the same bits each time. There is
+  /// no plan for a shape that cuDNN refuses. Throws Error{internal} if cuDNN fails.
   static Made make(const AttentionShape& shape, AttentionPass pass, bool deterministic,
-                   const std::string& gpu);
+                   const DescribedGpu* gpu = nullptr);
   /// Whether cuDNN's library, and the shared runtime that its frontend calls, are open.
   static bool is_there();
 
   virtual ~CudnnPlan() = default;
   /// Memory that run() works in, on a 256-byte boundary.
   virtual std::size_t workspace_bytes() const = 0;
+  /// Queues the pass. Layers share plans: any thread may call this at any time.
   virtual void run(cudaStream_t stream, const AttentionAddresses& at, void* workspace) = 0;
 };
 

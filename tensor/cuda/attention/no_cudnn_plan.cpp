@@ -5,7 +5,7 @@
 
 namespace troupe::tensor::cuda {
 
-CudnnPlan::Made CudnnPlan::make(const AttentionShape&, AttentionPass, bool, const std::string&) {
+CudnnPlan::Made CudnnPlan::make(const AttentionShape&, AttentionPass, bool, const DescribedGpu*) {
   assert_failed("is_there()", __FILE__, __LINE__);
 }
 

@@ -6,8 +6,11 @@
 #include <thread>
 #include <vector>
 
+#include "tensor/cuda/attention/cudnn_attention.h"
+#include "tensor/cuda/attention/kernel_attention.h"
 #include "tensor/errors/error.h"
 #include "tests/support/host_cudart.h"
+#include "tests/support/host_cudnn.h"
 
 // The device over a runtime on the host, whose streams run when they are told to. The second GPU is
 // used, so that a call that forgot to choose it is refused.
@@ -19,10 +22,14 @@ BOOST_AUTO_TEST_SUITE(cuda_device_test)
 namespace {
 
 using test::HostCudart;
+using test::HostCudnn;
 
 struct Fixture {
   HostCudart& host = HostCudart::reset();
-  CudaDevice device{{.kind = DeviceKind::cuda, .index = 1}};
+  HostCudnn& cudnn = HostCudnn::reset();
+  std::vector<std::string> told;
+  CudaDevice device{{.kind = DeviceKind::cuda, .index = 1},
+                    [this](const std::string& what) { told.push_back(what); }};
 };
 
 bool fails_with(ErrorKind kind, const std::vector<std::string>& parts,
@@ -179,7 +186,9 @@ BOOST_FIXTURE_TEST_CASE(any_other_fault_ends_the_process_with_its_call_and_reaso
 
 BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_or_of_another_kind_is_refused) {
   HostCudart& host = HostCudart::reset();
-  const auto make = [](int index) { CudaDevice({.kind = DeviceKind::cuda, .index = index}); };
+  const auto make = [](int index) {
+    CudaDevice({.kind = DeviceKind::cuda, .index = index}, [](const std::string&) {});
+  };
   BOOST_TEST(fails_with(ErrorKind::unavailable, {"no GPU 2", "2"}, [&] { make(2); }));
   for (const int major : {7, 11}) {
     host.major = major;
@@ -191,6 +200,48 @@ BOOST_AUTO_TEST_CASE(a_gpu_that_is_not_there_or_of_another_kind_is_refused) {
     host.major = major;
     BOOST_CHECK_NO_THROW(make(0));
   }
+}
+
+constexpr AttentionShape kShape{
+    .batch = 2, .seq_len = 64, .heads = 4, .kv_heads = 2, .head_dim = 128, .dtype = DType::bf16};
+
+BOOST_FIXTURE_TEST_CASE(layers_of_one_shape_share_two_plans, Fixture) {
+  for (int layer = 0; layer < 3; ++layer) {
+    AttentionShape shape = kShape;
+    shape.first_head = layer;  // of no account for a plan
+    const auto attention = device.make_attention(shape);
+    BOOST_TEST(dynamic_cast<CudnnAttention*>(attention.get()) != nullptr);
+  }
+  BOOST_TEST(cudnn.plans == 2);
+  AttentionShape longer = kShape;
+  longer.seq_len *= 2;
+  device.make_attention(longer);
+  BOOST_TEST(cudnn.plans == 4);
+  BOOST_TEST(told.empty());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_refusal_of_cudnn_is_told_once_with_its_shape, Fixture) {
+  cudnn.refusal = [](const AttentionShape& shape, AttentionPass pass, bool deterministic) {
+    const bool refused = pass == AttentionPass::backward && deterministic && shape.head_dim > 128;
+    return std::string(refused ? "no engine for it" : "");
+  };
+  AttentionShape wide = kShape;
+  wide.head_dim = 256;
+  for (int layer = 0; layer < 3; ++layer) {
+    const auto attention = device.make_attention(wide);
+    BOOST_TEST(dynamic_cast<KernelAttention*>(attention.get()) != nullptr);
+  }
+  BOOST_TEST(cudnn.plans == 2);
+  BOOST_TEST_REQUIRE(told.size() == 1u);
+  for (const char* part : {"4 heads of 256", "64 tokens", "deterministic backward",
+                           "our own kernels", "no engine for it"})
+    BOOST_TEST(told.front().find(part) != std::string::npos, told.front() << " lacks " << part);
+  device.make_attention(kShape);
+  AttentionShape single = wide;
+  single.dtype = DType::f32;  // of which cuDNN is not even asked
+  device.make_attention(single);
+  BOOST_TEST(told.size() == 1u);
+  BOOST_TEST(cudnn.plans == 4);
 }
 
 }  // namespace

@@ -1,13 +1,14 @@
 #include "tensor/cuda/attention/cudnn_plan.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
 
 #include "tensor/cuda/attention/attention_choice.h"
 #include "tensor/libraries/library_search.h"
 
-// Plans of cuDNN for an H200 that is not there: cuDNN compiles their kernels, and a stub in the
+// Plans of cuDNN for GPUs that are not there: cuDNN compiles their kernels, and a stub in the
 // driver's place takes them.
 
 namespace troupe::tensor::cuda {
@@ -16,16 +17,35 @@ BOOST_AUTO_TEST_SUITE(cudnn_plan_test)
 
 namespace {
 
-/// An H200 as cuDNN describes one.
-constexpr char kH200[] = R"({
+/// What tells GPUs apart.
+struct Gpu {
+  const char* name;
+  int version;
+  int multiprocessors, shared_kib, threads, blocks;  ///< the last two of a multiprocessor
+  int l2_mib, memory_gib;
+};
+constexpr Gpu kA100{"NVIDIA A100-SXM4-80GB", 80, 108, 163, 2048, 32, 40, 80};
+constexpr Gpu kL40S{"NVIDIA L40S", 89, 142, 99, 1536, 24, 96, 48};
+constexpr Gpu kH200{"NVIDIA H200", 90, 132, 227, 2048, 32, 60, 140};
+constexpr Gpu kB200{"NVIDIA B200", 100, 148, 227, 2048, 32, 126, 180};
+constexpr Gpu kRtx5090{"NVIDIA GeForce RTX 5090", 120, 170, 99, 1536, 24, 96, 32};
+
+/// A GPU as cuDNN describes one.
+DescribedGpu described(const Gpu& gpu) {
+  static constexpr char kJson[] = R"({{
   "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64],
-  "regsPerBlock": 65536, "multiProcessorCount": 132, "warpSize": 32,
-  "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
-  "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536, "maxCtasPerSM": 32,
-  "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 9007, "isTccDriver": 0,
-  "supportCoopLaunch": 1, "totalGlobalMem": 150754820096, "smClockRateKHz": 1980000,
-  "memClockRateKHz": 3201000, "l2CacheSize": 62914560, "cudaDeviceId": 0, "deviceVer": 900,
-  "driverVer": 13000, "deviceName": "NVIDIA H200"})";
+  "regsPerBlock": 65536, "multiProcessorCount": {}, "warpSize": 32,
+  "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": {},
+  "reservedSharedMemoryPerBlock": 1024, "maxRegistersPerSM": 65536, "maxCtasPerSM": {},
+  "maxThreadsPerBlock": 1024, "maxThreadsPerSM": {}, "pciDeviceId": 9007, "isTccDriver": 0,
+  "supportCoopLaunch": 1, "totalGlobalMem": {}, "smClockRateKHz": 1980000,
+  "memClockRateKHz": 3201000, "l2CacheSize": {}, "cudaDeviceId": 0, "deviceVer": {},
+  "driverVer": 13000, "deviceName": "{}"}})";
+  return {.version = gpu.version,
+          .json = fmt::format(kJson, gpu.multiprocessors, gpu.shared_kib << 10, gpu.blocks,
+                              gpu.threads, std::int64_t{gpu.memory_gib} << 30, gpu.l2_mib << 20,
+                              10 * gpu.version, gpu.name)};
+}
 
 struct OpenCudnn {
   OpenCudnn() {
@@ -52,14 +72,16 @@ AttentionShape shape_of(std::int64_t batch, std::int64_t seq_len, std::int64_t h
 }
 
 /// Why cuDNN refuses a shape; empty if it does not.
-std::string refusal_of(const AttentionShape& shape, AttentionPass pass) {
-  const auto made = CudnnPlan::make(shape, pass, true, kH200);
+std::string refusal_of(const AttentionShape& shape, AttentionPass pass, const Gpu& gpu = kH200) {
+  const DescribedGpu described_gpu = described(gpu);
+  const auto made = CudnnPlan::make(shape, pass, true, &described_gpu);
   BOOST_TEST((made.plan == nullptr) == !made.refusal.empty());
   return made.refusal;
 }
 
 std::size_t workspace_of(const AttentionShape& shape, AttentionPass pass, bool deterministic) {
-  const auto made = CudnnPlan::make(shape, pass, deterministic, kH200);
+  const DescribedGpu gpu = described(kH200);
+  const auto made = CudnnPlan::make(shape, pass, deterministic, &gpu);
   BOOST_TEST_REQUIRE(made.plan != nullptr, made.refusal);
   return made.plan->workspace_bytes();
 }
@@ -93,6 +115,17 @@ BOOST_AUTO_TEST_CASE(the_price_of_determinism_is_memory) {
   BOOST_TEST(cudnn_serves(shape));
   BOOST_TEST(workspace_of(shape, AttentionPass::backward, true) / kMebi == 288u);
   BOOST_TEST(workspace_of(shape, AttentionPass::backward, false) / kMebi == 64u);
+}
+
+// What they refuse is left to our own kernels (cudnn_plans.h).
+BOOST_AUTO_TEST_CASE(every_gpu_has_a_deterministic_backward_but_few_one_for_wide_heads) {
+  for (const Gpu& gpu : {kA100, kL40S, kB200, kRtx5090}) {
+    BOOST_TEST_CONTEXT(gpu.name) {
+      BOOST_TEST(refusal_of(shape_of(1, 512, 4, 2, 128), AttentionPass::forward, gpu) == "");
+      BOOST_TEST(refusal_of(shape_of(1, 512, 4, 2, 128), AttentionPass::backward, gpu) == "");
+      BOOST_TEST(refusal_of(shape_of(1, 512, 4, 2, 256), AttentionPass::backward, gpu) != "");
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(shapes_that_are_not_chosen_are_those_that_cudnn_refuses) {
