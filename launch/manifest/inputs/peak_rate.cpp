@@ -14,8 +14,10 @@ struct GpuPeak {
 };
 
 /// From NVIDIA's data sheets: H100 and H200 Tensor Core GPU, A100 80GB, HGX B200 (an eighth of it),
-/// L40S, and the whitepaper of the Ada architecture for the RTX 4090. Where a sheet has numbers
-/// with sparsity, half of them. A longer name comes before its beginning.
+/// L40S, and the whitepapers of the Ada and of the RTX Blackwell architecture for the RTX 4090 and
+/// 5090, whose rates are those of sums in float32. Where a sheet has numbers with sparsity, half of
+/// them. A longer name comes before its beginning; laptops and other variants of a model have no
+/// rate here.
 constexpr std::array kPeaks{
     GpuPeak{"NVIDIA H200 NVL", 835.5, 417.5, 60},
     GpuPeak{"NVIDIA H200", 989.5, 494.5, 67},
@@ -25,7 +27,10 @@ constexpr std::array kPeaks{
     GpuPeak{"NVIDIA B200", 2250, 1125, 75},
     GpuPeak{"NVIDIA A100", 312, 156, 19.5},
     GpuPeak{"NVIDIA L40S", 362, 183, 91.6},
+    GpuPeak{"NVIDIA GeForce RTX 4090 ", 0, 0, 0},
     GpuPeak{"NVIDIA GeForce RTX 4090", 165.2, 82.6, 82.6},
+    GpuPeak{"NVIDIA GeForce RTX 5090 ", 0, 0, 0},
+    GpuPeak{"NVIDIA GeForce RTX 5090", 209.5, 104.8, 104.8},
 };
 
 }  // namespace

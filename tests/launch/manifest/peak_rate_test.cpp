@@ -35,6 +35,12 @@ BOOST_AUTO_TEST_CASE(gpus_have_their_peak_by_name_and_type) {
   BOOST_TEST(launch::peak_of_gpu("NVIDIA H100 80GB HBM3", DType::f32, false) == 67e12);
   BOOST_TEST(launch::peak_of_gpu("NVIDIA H100 PCIe", DType::bf16, true) == 756e12);
   BOOST_TEST(launch::peak_of_gpu("NVIDIA A100-SXM4-80GB", DType::bf16, false) == 312e12);
+  BOOST_TEST(launch::peak_of_gpu("NVIDIA B200", DType::bf16, false) == 2250e12);
+  BOOST_TEST(launch::peak_of_gpu("NVIDIA L40S", DType::bf16, false) == 362e12);
+  BOOST_TEST(launch::peak_of_gpu("NVIDIA GeForce RTX 4090", DType::bf16, false) == 165.2e12);
+  BOOST_TEST(launch::peak_of_gpu("NVIDIA GeForce RTX 5090", DType::bf16, false) == 209.5e12);
+  BOOST_TEST(launch::peak_of_gpu("NVIDIA GeForce RTX 5090", DType::f32, true) == 104.8e12);
+  BOOST_TEST(launch::peak_of_gpu("NVIDIA GeForce RTX 4090 Laptop GPU", DType::bf16, false) == 0);
   BOOST_TEST(launch::peak_of_gpu("Some other", DType::bf16, false) == 0);
 }
 
