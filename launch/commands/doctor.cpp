@@ -140,7 +140,7 @@ std::string loaded_libraries() {
         std::error_code error;
         const auto real = std::filesystem::canonical(info->dlpi_name, error);
         const std::string name = error ? "" : real.filename().string();
-        constexpr std::array kNames{"libucp.", "libdnnl.", "libcaf_core.", "libcapnp",
+        constexpr std::array kNames{"libucp.", "libdnnl.", "libcaf_core.",
                                     "libprometheus-cpp-core."};
         if (std::ranges::any_of(kNames, [&](const char* n) { return name.starts_with(n); }))
           static_cast<std::set<std::string>*>(into)->insert(name);
