@@ -1,8 +1,10 @@
 """Code that all benchmarks share: building their programs, repeated measurements, rows."""
-import contextlib, ctypes, json, os, pathlib, signal, statistics, subprocess, sys
+import contextlib, ctypes, json, os, pathlib, signal, statistics, subprocess, sys, tarfile
 from dataclasses import dataclass, field
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+IN_BUNDLE = (ROOT / "bin").is_dir()  # of a folder that launch/make_bundle made, in which everything is built
+BUILD = ROOT if IN_BUNDLE else ROOT / "build/release"
 PATIENCE_S = 180  # longest wait for anything but a measurement
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
@@ -33,7 +35,7 @@ class Bench:
         return 1 if self.smoke else full
 
     def program(self, name):
-        return str(self.build / "tests/bench" / name)
+        return str(self.build / ("bin" if IN_BUNDLE else "tests/bench") / name)
 
     @property
     def troupe(self):
@@ -134,6 +136,12 @@ def output_of(*command, env=None, timeout=120):
 def json_of(*command, env=None, timeout=120):
     """The JSON line that a program prints."""
     return json.loads(output_of(*command, env=env, timeout=timeout).splitlines()[-1])
+
+
+def unpack_programs():
+    """Unpacks the programs of a bundle, which lie in one archive."""
+    with tarfile.open(ROOT / "bin/gpu_tests.tar.xz") as archive:
+        archive.extractall(ROOT)
 
 
 def build_programs(build, target):

@@ -98,6 +98,28 @@ BOOST_AUTO_TEST_CASE(a_bundle_brings_every_library_but_the_systems) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(the_tests_and_benchmarks_of_gpus_start_from_a_bundle) {
+  const Bundle bundle;
+  if (!fs::exists(bundle.path() / "bin/gpu_tests.tar.xz")) return;  // built without nvcc
+  const Finished run = bundle.run("tests/run --gpu");
+  BOOST_TEST(run.exit_code == 0, run.out);
+  for (const char* test : {"first_questions", "ops_test", "training_test"})
+    BOOST_TEST(run.out.find(std::string(" ") + test) != std::string::npos, run.out);
+  BOOST_TEST(run.out.find(" 0 failed, ") != std::string::npos, run.out);
+  const Finished part = bundle.run("tests/run --gpu=ops_test");
+  BOOST_TEST(part.exit_code == 0, part.out);
+  BOOST_TEST(part.out.find("training_test") == std::string::npos, part.out);
+  BOOST_TEST(bundle.run("tests/run --gpu=another").exit_code == 64);
+  const fs::path built = fs::path(std::getenv("TROUPE_BINARY")).parent_path();
+  if (!fs::exists(built / "tests/bench/gpu_bench")) return;  // benchmarks were not built
+  const Finished measured =
+      bundle.run("tests/bench/run --gpu --no-build gpu_adamw gpu_torch_7b_2048");
+  BOOST_TEST(measured.exit_code == 0, measured.out);
+  for (const char* name : {"gpu_adamw", "gpu_torch_7b_2048"})
+    BOOST_TEST(measured.out.find(name) != std::string::npos, measured.out);
+  BOOST_TEST(fs::exists(bundle.path() / "bin/gpu_bench"));
+}
+
 BOOST_AUTO_TEST_CASE(every_manifest_of_a_bundle_can_be_planned) {
   const Bundle bundle;
   int count = 0;
