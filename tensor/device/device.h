@@ -10,6 +10,9 @@ namespace troupe::tensor {
 
 enum class MemoryKind { host, pinned, device };
 enum class DeviceKind { cpu, cuda };
+/// The order in which a device's own groups add: ascending by member, as groups of hosts do, or as
+/// the device's library likes, which is faster and gives other bits.
+enum class CollectiveSums { ordered, library };
 
 /// What a process asks of its one device.
 struct DeviceSpec {
@@ -32,11 +35,15 @@ struct DeviceMemory {
 class Attention;
 class CachedAttention;
 class Device;
+class DeviceGroup;
 class Linear;
 class Ops;
+class ProcessGroup;
 struct AttentionShape;
 struct CachedAttentionShape;
+struct GroupSpec;
 struct LinearShape;
+struct MadeGroup;
 
 /// Owner of memory of one kind, zeroed and aligned to 64 bytes at least, on a GPU to 256.
 /// Move-only.
@@ -158,6 +165,10 @@ class Device {
   virtual std::unique_ptr<Attention> make_attention(const AttentionShape& shape) = 0;
   virtual std::unique_ptr<CachedAttention> make_cached_attention(
       const CachedAttentionShape& shape) = 0;
+  /// A group of this device for the members of `hosts`, all of which call this, in the same order
+  /// as for their other groups; they talk over `hosts` meanwhile. No member gets one if one of them
+  /// cannot. The device outlives the group.
+  virtual MadeGroup make_group(const GroupSpec& spec, ProcessGroup& hosts);
 };
 
 /// Throws Error{unavailable} if this machine has no such device, or its libraries are missing.

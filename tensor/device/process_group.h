@@ -1,11 +1,13 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "tensor/device/device.h"
 #include "tensor/values/tensor.h"
@@ -13,7 +15,7 @@
 namespace troupe::tensor {
 
 /// A collective that has been started. It finishes without anybody waiting for it. Deleting it
-/// before it is done aborts its group.
+/// before it is done aborts its group, unless a stream has been made to wait for it.
 class Work {
  public:
   virtual ~Work() = default;
@@ -22,11 +24,17 @@ class Work {
   /// passed, naming the collective, the group and the members that are missing.
   virtual void wait() = 0;
   /// Makes ops that `stream` is given from now on run after the collective. A group of hosts blocks
-  /// the caller, because ops of a CPU run when they are called, and throws as wait() does.
+  /// the caller, because ops of a CPU run when they are called, and throws as wait() does. A
+  /// device's own group does not, and if it fails the ops run on arbitrary content: fault() tells.
   virtual void wait(Stream& stream) = 0;
   /// When it was done, in seconds of std::chrono::steady_clock. Only once done() has been true or a
   /// wait of the host has returned.
   virtual double finished_s() const = 0;
+  /// Whether wait(stream) may block the host.
+  virtual bool blocks_host() const { return true; }
+  /// Whether the host has to wait before it goes on with what comes after the collective: not with
+  /// ops that a stream can keep back.
+  bool holds_up() const { return blocks_host() && !done(); }
 };
 
 enum class Reduction { sum, max, average };
@@ -143,6 +151,32 @@ class ProcessGroup {
   virtual std::string fault() const = 0;
   /// Bytes that the group holds to work in; 0 if it does not know. Callable from any thread.
   virtual std::int64_t bytes() const { return 0; }
+};
+
+/// What a device needs to know to make a group of its own.
+struct GroupSpec {
+  std::string name;  ///< for errors
+  /// A number for each member that no other process has, in member order. Groups of one device with
+  /// the same members and epoch share what they communicate by.
+  std::vector<std::uint64_t> members;
+  std::uint64_t epoch = 0;  ///< tells configurations of one run apart; the same on all members
+  CollectiveSums sums = CollectiveSums::ordered;
+  std::chrono::milliseconds deadline{0};  ///< of a wait of the host; zero: none
+};
+
+/// A group that communicates by a device's own means, in the order of the calls of all groups of
+/// the device, which is the same on all members of each.
+class DeviceGroup : public ProcessGroup {
+ public:
+  /// Whether collectives may start: it takes its time to begin, beside other work. Never true again
+  /// after a fault. Callable from any thread.
+  virtual bool is_ready() const = 0;
+};
+
+/// What Device::make_group() gives.
+struct MadeGroup {
+  std::unique_ptr<DeviceGroup> group;  ///< null: tensors are to be staged through host memory
+  std::string fault;  ///< why there is none, though devices of this kind have groups; else empty
 };
 
 }  // namespace troupe::tensor
