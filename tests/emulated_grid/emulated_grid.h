@@ -46,10 +46,13 @@ inline std::size_t shared_limit(cudaStream_t stream) {
 template <typename... Parameters, typename... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 blocks, dim3 threads, std::size_t shared_bytes,
             cudaStream_t stream, const Arguments&... arguments) {
-  emulated_grid::Grid::of(stream).run(
-      {blocks, threads, shared_bytes,
-       emulated_grid::thread_bound(reinterpret_cast<const void*>(kernel))},
-      [&] { kernel(static_cast<Parameters>(arguments)...); });
+  auto& grid = emulated_grid::Grid::of(stream);
+  const emulated_grid::LaunchSize size{
+      blocks, threads, shared_bytes,
+      emulated_grid::thread_bound(reinterpret_cast<const void*>(kernel))};
+  grid.queue().run([&grid, size, kernel, ... values = static_cast<Parameters>(arguments)] {
+    grid.run(size, [&] { kernel(values...); });
+  });
 }
 
 }  // namespace troupe::tensor::cuda

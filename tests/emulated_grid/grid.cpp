@@ -80,6 +80,9 @@ std::size_t Grid::draw(std::size_t n, std::size_t first) {
 }
 
 std::span<const std::unique_ptr<Fiber>> Grid::fibers(std::size_t count) {
+  // A fiber may keep addresses of its thread's variables.
+  if (std::exchange(thread_, std::this_thread::get_id()) != std::this_thread::get_id())
+    fibers_.clear();
   while (fibers_.size() < count) fibers_.push_back(std::make_unique<Fiber>());
   return {fibers_.data(), count};
 }

@@ -7,10 +7,12 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "tensor/cuda/kernels/grid/grid_types.h"
 #include "tests/emulated_grid/fiber.h"
+#include "tests/emulated_grid/stream_queue.h"
 
 namespace troupe::emulated_grid {
 
@@ -26,20 +28,27 @@ struct LaunchSize {
 /// The threads of a block that a kernel's __launch_bounds__ allows; kMostThreads if it has none.
 unsigned thread_bound(const void* kernel);
 
-/// A GPU's stream on the host: a launch has run when it returns. Blocks run one after the other,
-/// and the threads of a block by turns on fibers, both in an order drawn from the seed: a kernel
-/// whose result depends on the order shows it with some seed. With seed 0 they run in ascending
-/// order, and after a wait in the order in which the wait ended. A block may have `shared_limit`
-/// bytes of shared memory, static arrays included, as on one of the GPUs of grid_types.h. Used by
-/// one operating-system thread at a time.
+/// A GPU's stream on the host: a launch has run when it returns, unless the stream's queue has work
+/// before it that waits for others. Blocks run one after the other, and the threads of a block by
+/// turns on fibers, both in an order drawn from the seed: a kernel whose result depends on the
+/// order shows it with some seed. With seed 0 they run in ascending order, and after a wait in the
+/// order in which the wait ended. A block may have `shared_limit` bytes of shared memory, static
+/// arrays included, as on one of the GPUs of grid_types.h. Used by one operating-system thread at a
+/// time.
 class Grid {
  public:
-  explicit Grid(std::uint64_t seed, std::size_t shared_limit = tensor::cuda::kSharedOf90)
-      : state_(seed), shuffled_(seed != 0), shared_limit_(shared_limit) {}
+  /// `owner` stands for the GPU.
+  explicit Grid(std::uint64_t seed, std::size_t shared_limit = tensor::cuda::kSharedOf90,
+                const void* owner = nullptr)
+      : owner_(owner), state_(seed), shuffled_(seed != 0), shared_limit_(shared_limit) {}
 
   /// What a launch function takes for its stream.
   cudaStream_t stream() { return reinterpret_cast<cudaStream_t>(this); }
   static Grid& of(cudaStream_t stream) { return *reinterpret_cast<Grid*>(stream); }
+
+  const void* owner() const { return owner_; }
+  /// What the stream was given and has not run.
+  StreamQueue& queue() { return queue_; }
 
   /// Calls `kernel` once per thread of the launch. Throws Fault for what the emulation found, and
   /// whatever a kernel throws.
@@ -53,10 +62,13 @@ class Grid {
   std::span<const std::unique_ptr<Fiber>> fibers(std::size_t count);
 
  private:
+  const void* const owner_;
   std::uint64_t state_;
   const bool shuffled_;
   const std::size_t shared_limit_;
+  std::thread::id thread_;  ///< that the fibers ran on
   std::vector<std::unique_ptr<Fiber>> fibers_;
+  StreamQueue queue_;  ///< last: its thread runs launches
 };
 
 }  // namespace troupe::emulated_grid

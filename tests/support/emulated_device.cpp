@@ -14,6 +14,7 @@
 #include "tensor/device/linear.h"
 #include "tests/emulated_grid/fault.h"
 #include "tests/emulated_grid/grid.h"
+#include "tests/support/async_stream.h"
 
 namespace troupe::test {
 namespace {
@@ -48,19 +49,91 @@ class EmulatedDevice::Stream final : public tensor::cuda::KernelStream {
       : device_(device), grid_(device.seed_, device.shared_limit_) {}
 
   tensor::Device& device() override { return device_; }
-  void synchronize() override { device_.check_memory(); }
+  void synchronize() override {
+    queue().drain();
+    device_.check_memory();
+  }
   cudaStream_t handle() const override { return grid_.stream(); }
   void* scratch(std::size_t bytes) override {
+    queue().run([before = std::make_shared<tensor::Buffer>(std::move(scratch_))] {});
     // Of the size asked for, whatever there was, and full of NaNs, so that nobody relies on more.
     scratch_ = device_.allocate(bytes, tensor::MemoryKind::device);
     return std::memset(scratch_.data(), 0xff, bytes);
   }
+  emulated_grid::StreamQueue& queue() { return grid_.queue(); }
 
  private:
   EmulatedDevice& device_;
-  mutable emulated_grid::Grid grid_;
   tensor::Buffer scratch_;
+  mutable emulated_grid::Grid grid_;  // last: what it still runs may use the rest
 };
+
+namespace {
+
+emulated_grid::StreamQueue& queue_of(cudaStream_t stream) {
+  return emulated_grid::Grid::of(stream).queue();
+}
+emulated_grid::StreamQueue& queue_of(tensor::Stream& stream) {
+  return queue_of(tensor::cuda::handle_of(stream));
+}
+
+/// The CPU's products, in the order of their stream.
+class QueuedLinear final : public tensor::Linear {
+ public:
+  explicit QueuedLinear(std::unique_ptr<tensor::Linear> cpu) : cpu_(std::move(cpu)) {}
+
+  std::size_t packed_bytes() const override { return cpu_->packed_bytes(); }
+  tensor::ScratchBytes scratch_bytes() const override { return cpu_->scratch_bytes(); }
+  void set_scratch(const tensor::Scratch& scratch) override { cpu_->set_scratch(scratch); }
+  tensor::Tensor packed_copy(void* packed) const override { return cpu_->packed_copy(packed); }
+  void pack(tensor::Stream& stream, const tensor::Tensor& w, void* packed) override {
+    queue_of(stream).run([=, this, &stream] { cpu_->pack(stream, w, packed); });
+  }
+  void forward(tensor::Stream& stream, const tensor::Tensor& x, const void* packed,
+               const tensor::Tensor& y, const tensor::Tensor& residual) override {
+    queue_of(stream).run([=, this, &stream] { cpu_->forward(stream, x, packed, y, residual); });
+  }
+  void input_gradient(tensor::Stream& stream, const tensor::Tensor& dy, const void* packed,
+                      const tensor::Tensor& dx) override {
+    queue_of(stream).run([=, this, &stream] { cpu_->input_gradient(stream, dy, packed, dx); });
+  }
+  void weight_gradient(tensor::Stream& stream, const tensor::Tensor& dy, const tensor::Tensor& x,
+                       const tensor::Tensor& dw, tensor::Gradient gradient) override {
+    queue_of(stream).run(
+        [=, this, &stream] { cpu_->weight_gradient(stream, dy, x, dw, gradient); });
+  }
+
+ private:
+  const std::unique_ptr<tensor::Linear> cpu_;
+};
+
+/// A mark in a stream, which is reached at once while the stream waits for nobody.
+class EmulatedEvent final : public tensor::Event {
+ public:
+  explicit EmulatedEvent(AsyncHealth& health) : health_(health) {}
+
+  void record(tensor::Stream& stream) override {
+    mark_ = std::make_shared<AsyncMark>(health_);
+    queue_of(stream).run([mark = mark_] { mark->reach(); });
+  }
+  void wait(tensor::Stream& stream) override {
+    if (mark_ && !mark_->is_reached()) queue_of(stream).run_apart([mark = mark_] { mark->wait(); });
+  }
+  void synchronize() override {
+    if (mark_) mark_->synchronize();
+  }
+  bool done() const override { return !mark_ || mark_->is_reached(); }
+  void on_reached(void (*call)(void*), void* argument) override {
+    mark_ ? mark_->on_reached(call, argument) : call(argument);
+  }
+  double reached_s() const override { return mark_->reached_s(); }
+
+ private:
+  AsyncHealth& health_;
+  std::shared_ptr<AsyncMark> mark_;
+};
+
+}  // namespace
 
 EmulatedDevice::EmulatedDevice(std::uint64_t seed, std::size_t shared_limit)
     : seed_(seed),
@@ -112,8 +185,12 @@ tensor::DeviceMemory EmulatedDevice::memory() const {
   return {.used = used, .total = std::size_t{1} << 40};
 }
 
+std::unique_ptr<tensor::Event> EmulatedDevice::make_event() {
+  return std::make_unique<EmulatedEvent>(health_);
+}
+
 std::unique_ptr<tensor::Linear> EmulatedDevice::make_linear(const tensor::LinearShape& shape) {
-  return cpu_->make_linear(shape);
+  return std::make_unique<QueuedLinear>(cpu_->make_linear(shape));
 }
 
 std::unique_ptr<tensor::Attention> EmulatedDevice::make_attention(
@@ -130,20 +207,24 @@ std::unique_ptr<tensor::CachedAttention> EmulatedDevice::make_cached_attention(
 
 namespace troupe::tensor::cuda {
 
-void queue_copy(void* dst, const void* src, std::size_t bytes, cudaStream_t) {
-  std::memcpy(dst, src, bytes);
+using emulated_grid::Grid;
+
+void queue_copy(void* dst, const void* src, std::size_t bytes, cudaStream_t stream) {
+  Grid::of(stream).queue().run([=] { std::memcpy(dst, src, bytes); });
 }
 
 void queue_copy_rows(void* dst, std::size_t dst_pitch, const void* src, std::size_t src_pitch,
-                     std::size_t row_bytes, std::size_t rows, cudaStream_t) {
-  for (std::size_t row = 0; row < rows; ++row) {
-    std::memcpy(static_cast<std::byte*>(dst) + row * dst_pitch,
-                static_cast<const std::byte*>(src) + row * src_pitch, row_bytes);
-  }
+                     std::size_t row_bytes, std::size_t rows, cudaStream_t stream) {
+  Grid::of(stream).queue().run([=] {
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::memcpy(static_cast<std::byte*>(dst) + row * dst_pitch,
+                  static_cast<const std::byte*>(src) + row * src_pitch, row_bytes);
+    }
+  });
 }
 
-void queue_zeros(void* memory, std::size_t bytes, cudaStream_t) {
-  std::memset(memory, 0, bytes);
+void queue_zeros(void* memory, std::size_t bytes, cudaStream_t stream) {
+  Grid::of(stream).queue().run([=] { std::memset(memory, 0, bytes); });
 }
 
 }  // namespace troupe::tensor::cuda

@@ -9,14 +9,17 @@
 #include "tensor/cuda/cuda_ops.h"
 #include "tensor/cuda/kernels/grid/grid_types.h"
 #include "tensor/device/device.h"
+#include "tests/support/async_stream.h"
 
 namespace troupe::test {
 
 /// A GPU without a GPU: its ops and its attention are CUDA's kernels on an emulated grid, its
-/// products the CPU's. An op has run when its call returns. Memory is the host's, in heap blocks of
-/// exactly the size asked for, so that AddressSanitizer sees an access outside; without it a write
-/// outside is found by the stream's synchronize(), which throws emulated_grid::Fault. As with a
-/// GPU, nobody but the device should follow a pointer to device memory.
+/// products the CPU's. An op has run when its call returns, unless its stream waits for a
+/// collective of the device or for an event behind one: then ops are queued as on a GPU. Memory is
+/// the host's, in heap blocks of exactly the size asked for, so that AddressSanitizer sees an
+/// access outside; without it a write outside is found by the stream's synchronize(), which throws
+/// emulated_grid::Fault. As with a GPU, nobody but the device should follow a pointer to device
+/// memory.
 class EmulatedDevice final : public tensor::Device {
  public:
   /// The order of threads and blocks follows `seed`; for `shared_limit` see emulated_grid::Grid.
@@ -25,8 +28,8 @@ class EmulatedDevice final : public tensor::Device {
 
   tensor::Buffer allocate(std::size_t bytes, tensor::MemoryKind kind) override;
   std::unique_ptr<tensor::Stream> make_stream() override;
-  std::unique_ptr<tensor::Event> make_event() override { return cpu_->make_event(); }
-  std::unique_ptr<tensor::Event> make_timed_event() override { return cpu_->make_timed_event(); }
+  std::unique_ptr<tensor::Event> make_event() override;
+  std::unique_ptr<tensor::Event> make_timed_event() override { return make_event(); }
   bool host_reads_memory() const override { return false; }
   tensor::DeviceMemory memory() const override;
   tensor::Ops& ops() override { return ops_; }
@@ -45,6 +48,7 @@ class EmulatedDevice final : public tensor::Device {
   const std::uint64_t seed_;
   const std::size_t shared_limit_;
   const std::unique_ptr<tensor::Device> cpu_;
+  AsyncHealth health_{{}};  // of a device that never fails
   tensor::cuda::CudaOps ops_;
   mutable std::mutex mutex_;  // of blocks_
   std::set<Block*> blocks_;
