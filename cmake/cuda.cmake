@@ -25,3 +25,6 @@ else()
 endif()
 find_path(TROUPE_CUDA_HEADERS cuda_bf16.h
           HINTS ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES} PATHS /usr/local/cuda/include ${TROUPE_CUDA_WHEELS}/cu13/include)
+if(TROUPE_CUDA_HEADERS)
+  find_path(TROUPE_NCCL_HEADERS nccl.h HINTS ${TROUPE_CUDA_HEADERS} PATHS ${TROUPE_CUDA_WHEELS}/nccl/include)
+endif()

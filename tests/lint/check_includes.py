@@ -151,7 +151,7 @@ LIBRARIES = {
     "emulated_grid": ("tensor/cuda/kernels/grid/grid.",),
     "cublasLt": ("tensor/cuda/", "tests/"),
     "cudnn_frontend": ("tensor/cuda/attention/cudnn_plan.",),
-    "nccl": ("transport/", "tests/"),
+    "nccl": ("tensor/cuda/nccl/", "tests/"),
     "toml++": ("launch/", "tests/"),
     "CLI": ("launch/", "tests/"),
     "prometheus": ("launch/monitors/prometheus.",),
