@@ -62,8 +62,14 @@ function(troupe_cuda_test file)
       set_property(TEST cuda.${name} APPEND PROPERTY
                    ENVIRONMENT "TROUPE_KERNEL_OBJECTS=$<JOIN:$<TARGET_OBJECTS:troupe_cuda_kernels>,:>")
     endif()
-  elseif(name STREQUAL "emulated_device_test")  # its runs open the emulated GPU
-    if(TROUPE_CUDA_HEADERS AND NOT TROUPE_SANITIZE)  # takes many minutes with a sanitizer
+  elseif(name MATCHES "^nccl_")  # over the fake NCCL
+    if(TROUPE_NCCL_HEADERS)
+      troupe_one_file_test(${file} "unit;cuda" 600 troupe_emulated_device)
+      target_compile_definitions(cuda.${name} PRIVATE TROUPE_FAKE_NCCL_FOLDER="${CMAKE_BINARY_DIR}/tests/emulated")
+      add_dependencies(cuda.${name} troupe_fake_nccl)
+    endif()
+  elseif(name MATCHES "^(emulated_device|device_groups)_test$")  # their runs open the emulated GPU
+    if(TROUPE_CUDA_HEADERS AND NOT TROUPE_SANITIZE AND (TROUPE_NCCL_HEADERS OR NOT name STREQUAL "device_groups_test"))
       troupe_one_file_test(${file} "e2e;cuda" 300 troupe_program)
       add_dependencies(e2e.${name} troupe_emulated_cuda_path)
       set_property(TEST e2e.${name} APPEND PROPERTY ENVIRONMENT "TROUPE_CUDA_PATH=${CMAKE_BINARY_DIR}/tests/emulated")

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -19,6 +22,14 @@ namespace troupe::tensor::cuda {
 namespace {
 
 constexpr double kMebi = 1 << 20;
+/// A communicator ends in tenths of a second. One that has not by then never does.
+constexpr std::chrono::seconds kMostEnd{10};
+
+/// The launcher replaces a worker that ends.
+void end_process() {
+  std::fputs("NCCL has not ended its communicators within 10 s: this process ends\n", stderr);
+  std::_Exit(static_cast<int>(ErrorKind::retry));
+}
 
 void free_device(void* data, std::size_t) {
   (void)cudaFree(data);  // of a context that failed, too: nobody could act on an error
@@ -128,6 +139,17 @@ std::unique_ptr<Attention> CudaDevice::make_attention(const AttentionShape& shap
 std::unique_ptr<CachedAttention> CudaDevice::make_cached_attention(
     const CachedAttentionShape& shape) {
   return std::make_unique<KernelCachedAttention>(shape);
+}
+
+/// NCCL is opened when the first group is asked for: a run on one GPU needs none.
+MadeGroup CudaDevice::make_group(const GroupSpec& spec, ProcessGroup& hosts) {
+  use_device(spec_.index);
+  if (!groups_)
+    groups_ = make_nccl_groups(*this, LibrarySearch::of_this_process(),
+                               {.begin = [index = spec_.index] { use_device(index); },
+                                .deadline = kMostEnd,
+                                .on_overdue = end_process});
+  return groups_->make_group(spec, hosts);
 }
 
 }  // namespace troupe::tensor::cuda

@@ -6,10 +6,12 @@
 
 #include "tensor/cuda/attention/cudnn_plans.h"
 #include "tensor/cuda/cuda_ops.h"
+#include "tensor/cuda/nccl/device_groups.h"
 #include "tensor/cuda/products/algorithm_store.h"
 #include "tensor/cuda/products/cuda_product.h"
 #include "tensor/cuda/runtime/cuda_event.h"
 #include "tensor/device/device.h"
+#include "tensor/device/process_group.h"
 
 namespace troupe::tensor::cuda {
 
@@ -35,6 +37,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Attention> make_attention(const AttentionShape& shape) override;
   std::unique_ptr<CachedAttention> make_cached_attention(
       const CachedAttentionShape& shape) override;
+  MadeGroup make_group(const GroupSpec& spec, ProcessGroup& hosts) override;
 
  private:
   [[noreturn]] void refuse(std::size_t bytes, MemoryKind kind) const;
@@ -47,6 +50,7 @@ class CudaDevice final : public Device {
   CudnnPlans plans_;
   std::optional<AlgorithmStore> store_;
   ProductLibrary products_;
+  std::unique_ptr<DeviceGroups> groups_;  ///< once they were asked for
 };
 
 }  // namespace troupe::tensor::cuda

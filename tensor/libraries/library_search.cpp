@@ -41,6 +41,8 @@ class Opening {
     }
     return false;
   }
+  /// Whether a file was there and could not be opened.
+  bool has_failed() const { return !complaint_.empty(); }
   bool in_loaders_path() {
     if (open(name_)) return true;
     note("the loader's own path");
@@ -161,7 +163,8 @@ OpenLibrary open_driver(const LibrarySearch& search) {
 
 OpenLibrary open_cuda_library(const LibrarySearch& search, const std::string& name) {
   Opening opening(name, RTLD_NOW | RTLD_GLOBAL);
-  if (!opening.in(search.chosen_folders()) && !opening.in_loaders_path() &&
+  // A file in the folder that the user names is meant, whatever it is.
+  if (!opening.in(search.chosen_folders()) && !opening.has_failed() && !opening.in_loaders_path() &&
       !opening.in(LibrarySearch::toolkit_folders()))
     opening.in(search.wheel_folders(path_of_python()));  // starting Python takes a while
   return opening.result();

@@ -54,7 +54,8 @@ OpenLibrary open_own_library(const LibrarySearch& search, const std::string& nam
 /// Opens the library of the NVIDIA driver, which lies in the loader's own path or the chosen
 /// folder.
 OpenLibrary open_driver(const LibrarySearch& search);
-/// Opens a library of CUDA, so that libraries opened later find it by its name.
+/// Opens a library of CUDA, so that libraries opened later find it by its name. One in the chosen
+/// folder that cannot be opened is not looked for elsewhere.
 OpenLibrary open_cuda_library(const LibrarySearch& search, const std::string& name);
 
 }  // namespace troupe::tensor

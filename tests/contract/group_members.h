@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tensor/device/device.h"
@@ -26,16 +27,22 @@ struct GroupMember {
 
 /// A stream for calls of one thread, and its device.
 struct MemberStream {
+  explicit MemberStream(std::unique_ptr<tensor::Device> of = make_test_device())
+      : device(std::move(of)) {}
   operator tensor::Stream&() const { return *stream; }
 
-  std::unique_ptr<tensor::Device> device = make_test_device();
+  std::unique_ptr<tensor::Device> device;
   std::unique_ptr<tensor::Stream> stream = device->make_stream();
 };
 
-/// A group with a thread for each member.
+/// A group with a thread and a device for each member.
 class MemberThreads {
  public:
-  explicit MemberThreads(int size) : devices_(static_cast<std::size_t>(size)) {}
+  using MakeDevice = std::function<std::unique_ptr<tensor::Device>()>;
+  explicit MemberThreads(
+      int size, const MakeDevice& make = [] { return make_test_device(); }) {
+    for (int i = 0; i < size; ++i) devices_.emplace_back(make());
+  }
 
   GroupMember member(std::size_t number) {
     return {static_cast<int>(number), *groups[number], devices_[number]};

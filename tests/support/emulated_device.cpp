@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <new>
 
@@ -14,6 +16,7 @@
 #include "tensor/device/linear.h"
 #include "tests/emulated_grid/fault.h"
 #include "tests/emulated_grid/grid.h"
+#include "tests/fake_nccl/fake_nccl.h"
 #include "tests/support/async_stream.h"
 
 namespace troupe::test {
@@ -46,7 +49,7 @@ struct EmulatedDevice::Block {
 class EmulatedDevice::Stream final : public tensor::cuda::KernelStream {
  public:
   explicit Stream(EmulatedDevice& device)
-      : device_(device), grid_(device.seed_, device.shared_limit_) {}
+      : device_(device), grid_(device.seed_, device.shared_limit_, &device) {}
 
   tensor::Device& device() override { return device_; }
   void synchronize() override {
@@ -133,13 +136,25 @@ class EmulatedEvent final : public tensor::Event {
   std::shared_ptr<AsyncMark> mark_;
 };
 
+// What the fake NCCL asks of a stream.
+
+void run_on(cudaStream_t stream, void (*call)(void*), void* argument) {
+  queue_of(stream).run_apart([=] { call(argument); });
+}
+const void* gpu_of(cudaStream_t stream) {
+  return emulated_grid::Grid::of(stream).owner();
+}
+
 }  // namespace
 
-EmulatedDevice::EmulatedDevice(std::uint64_t seed, std::size_t shared_limit)
+EmulatedDevice::EmulatedDevice(std::uint64_t seed, std::size_t shared_limit,
+                               tensor::LibrarySearch search, std::chrono::milliseconds deadline)
     : seed_(seed),
       shared_limit_(shared_limit),
       cpu_(tensor::make_cpu_device(1)),
-      preparation_(std::make_unique<Stream>(*this)) {}
+      preparation_(std::make_unique<Stream>(*this)),
+      search_(std::move(search)),
+      deadline_(deadline) {}
 
 EmulatedDevice::~EmulatedDevice() = default;
 
@@ -183,6 +198,25 @@ tensor::DeviceMemory EmulatedDevice::memory() const {
   std::size_t used = 0;
   for (const Block* block : blocks_) used += block->bytes;
   return {.used = used, .total = std::size_t{1} << 40};
+}
+
+/// The real NCCL knows nothing of these streams.
+tensor::MadeGroup EmulatedDevice::make_group(const tensor::GroupSpec& spec,
+                                             tensor::ProcessGroup& hosts) {
+  if (!groups_) {
+    const auto library = tensor::open_cuda_library(search_, "libnccl.so.2");
+    void* const use = library.symbol("fakeNcclUseStreams");
+    if (library.handle && !use) return {};
+    const FakeNcclStreams streams{.run = run_on, .gpu_of = gpu_of};
+    if (use) reinterpret_cast<decltype(&fakeNcclUseStreams)>(use)(&streams);
+    const auto on_overdue = [] {
+      std::fputs("the fake NCCL does not end its communicators\n", stderr);
+      std::_Exit(EXIT_FAILURE);
+    };
+    groups_ = tensor::cuda::make_nccl_groups(
+        *this, search_, {.begin = [] {}, .deadline = deadline_, .on_overdue = on_overdue});
+  }
+  return groups_->make_group(spec, hosts);
 }
 
 std::unique_ptr<tensor::Event> EmulatedDevice::make_event() {

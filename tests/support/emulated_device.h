@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -8,7 +9,10 @@
 
 #include "tensor/cuda/cuda_ops.h"
 #include "tensor/cuda/kernels/grid/grid_types.h"
+#include "tensor/cuda/nccl/device_groups.h"
 #include "tensor/device/device.h"
+#include "tensor/device/process_group.h"
+#include "tensor/libraries/library_search.h"
 #include "tests/support/async_stream.h"
 
 namespace troupe::test {
@@ -23,7 +27,11 @@ namespace troupe::test {
 class EmulatedDevice final : public tensor::Device {
  public:
   /// The order of threads and blocks follows `seed`; for `shared_limit` see emulated_grid::Grid.
-  explicit EmulatedDevice(std::uint64_t seed, std::size_t shared_limit = tensor::cuda::kSharedOf90);
+  /// Its groups are on the fake NCCL, if `search` finds that first; they end the process if an end
+  /// takes longer than `deadline`.
+  explicit EmulatedDevice(std::uint64_t seed, std::size_t shared_limit = tensor::cuda::kSharedOf90,
+                          tensor::LibrarySearch search = tensor::LibrarySearch::of_this_process(),
+                          std::chrono::milliseconds deadline = std::chrono::seconds(60));
   ~EmulatedDevice() override;
 
   tensor::Buffer allocate(std::size_t bytes, tensor::MemoryKind kind) override;
@@ -32,6 +40,7 @@ class EmulatedDevice final : public tensor::Device {
   std::unique_ptr<tensor::Event> make_timed_event() override { return make_event(); }
   bool host_reads_memory() const override { return false; }
   tensor::DeviceMemory memory() const override;
+  tensor::MadeGroup make_group(const tensor::GroupSpec& spec, tensor::ProcessGroup& hosts) override;
   tensor::Ops& ops() override { return ops_; }
   std::unique_ptr<tensor::Linear> make_linear(const tensor::LinearShape& shape) override;
   std::unique_ptr<tensor::Attention> make_attention(const tensor::AttentionShape& shape) override;
@@ -53,6 +62,9 @@ class EmulatedDevice final : public tensor::Device {
   mutable std::mutex mutex_;  // of blocks_
   std::set<Block*> blocks_;
   const std::unique_ptr<Stream> preparation_;  // its memory is of this device
+  const tensor::LibrarySearch search_;
+  const std::chrono::milliseconds deadline_;
+  std::unique_ptr<tensor::cuda::DeviceGroups> groups_;  ///< once they were asked for
 };
 
 }  // namespace troupe::test
