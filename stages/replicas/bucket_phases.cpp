@@ -78,8 +78,10 @@ void BucketReduction::begin(UnderWay& now, const Exchange& with, const Tensor& x
 
 void BucketReduction::end_phase(UnderWay& now) {
   now.work->wait(*stream_);
-  if (CollectiveReport* const report = std::exchange(now.report, nullptr))
-    log_.add_span(*report, static_cast<int>(now.what.bucket), now.began_s, *now.work);
+  CollectiveReport* const report = std::exchange(now.report, nullptr);
+  const auto number = static_cast<int>(now.what.bucket);
+  const bool is_done = now.work->blocks_host();
+  if (report && is_done) log_.add_span(*report, number, now.began_s, *now.work);
   if (now.phase() == Phase::replicas) {
     const SharedBucket& bucket = bucket_of(now);
     if (wire_.data())
@@ -87,7 +89,10 @@ void BucketReduction::end_phase(UnderWay& now) {
                                    own_slice(bucket, bucket.memory.gradient));
     if (is_divided_) add_to_kept(now.what.bucket);
   }
-  now.ended = std::move(now.work);
+  if (report && !is_done)
+    untimed_.push_back({report, number, now.began_s, std::move(now.work)});
+  else
+    now.ended = std::move(now.work);
 }
 
 /// Adds a microbatch's sum to those before.

@@ -109,6 +109,7 @@ BucketReduction::~BucketReduction() {
 
 void BucketReduction::begin_step() {
   for (UnderWay& left : under_way_) left = {};
+  untimed_.clear();
   missing_ = adders_;
   std::ranges::fill(num_reductions_, 0);
   std::ranges::fill(last_in_slot_, 0);
@@ -174,6 +175,9 @@ void BucketReduction::finish() {
   drain();
   if (is_divided_) complete_slices();
   stream_->synchronize();
+  for (const Untimed& next : untimed_)
+    log_.add_span(*next.report, next.bucket, next.began_s, *next.work);
+  untimed_.clear();
   for (UnderWay& last : under_way_) last.ended.reset();
   checks_.read();
 }
@@ -244,7 +248,7 @@ void BucketReduction::go_on(std::size_t place) {
   UnderWay& now = under_way(place);
   while (!now.done) {
     if (now.work) {
-      if (!now.work->done()) return;
+      if (now.work->holds_up()) return;
       end_phase(now);
     }
     if (now.num_begun == now.what.phases.size()) {

@@ -76,6 +76,13 @@ class BucketReduction {
     double began_s = 0;
     Phase phase() const { return what.phases[num_begun - 1]; }
   };
+  /// A collective that a stream waits for, whose time is told once the step's are done.
+  struct Untimed {
+    CollectiveReport* report;
+    int bucket;
+    double began_s;
+    std::unique_ptr<tensor::Work> work;
+  };
   /// With whom gradients are exchanged, and the row of the log about it; null: with nobody.
   struct Exchange {
     tensor::ProcessGroup* group = nullptr;
@@ -122,6 +129,7 @@ class BucketReduction {
   std::vector<Ready> ready_;           // in the order in which they begin
   std::size_t begun_ = 0, ended_ = 0;  // places in ready_
   std::array<UnderWay, kUnderWay> under_way_;
+  std::vector<Untimed> untimed_;
   /// By slot: one more than the place of the bucket whose gradients were there last; 0: none. The
   /// event is reached when they have been added to the slice.
   std::vector<std::size_t> last_in_slot_;

@@ -185,7 +185,7 @@ const tensor::Work* UnitWeights::awaited(Pass pass, const NodeEffects& node) {
   if (fills(pass)) advance(lane, node.reads);
   for (const int bucket : node.reads) {
     const Slot& slot = slot_of(lane, bucket);
-    if (slot.gather && !slot.is_packed && !slot.gather->done()) return slot.gather.get();
+    if (slot.gather && !slot.is_packed && slot.gather->holds_up()) return slot.gather.get();
   }
   return nullptr;
 }

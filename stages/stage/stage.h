@@ -101,8 +101,8 @@ class Stage {
   virtual std::int64_t give_up_gradients() = 0;
   /// The nodes of a pass in the order in which they run, at least one. Valid as long as the stage.
   virtual std::span<const NodeEffects> nodes(int chunk, Pass pass) const = 0;
-  /// The first collective that the node would wait for, if one is not done yet. Null: the node
-  /// would run at once. Valid until that node is called.
+  /// The first collective that the node would make the host wait for, if one is not done yet. Null:
+  /// the node would be queued at once. Valid until that node is called.
   virtual const tensor::Work* awaited(Pass pass, int chunk, int slot, int node) const = 0;
   virtual void forward_node(const ForwardCall& call, int node) = 0;
   virtual void backward_node(const BackwardCall& call, int node) = 0;

@@ -31,8 +31,7 @@ struct PlanRunner::Step {
   /// Time outside of calls in which neither action of a pair could go on for a collective, or
   /// tokens came from another shard.
   double collective_s = 0;
-  Tap* tap = nullptr;
-  bool records = false;  ///< whether recorded_ is of this step
+  Watch watch;
   /// The times of the action that waits; null: not recorded.
   ActionsTraced::Action* record = nullptr;
 };
@@ -110,7 +109,7 @@ PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, tensor
 PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
                              const Watch& watch) {
   const auto begin = Clock::now();
-  Step step{.message_step = message_step, .tap = watch.tap, .records = watch.record};
+  Step step{.message_step = message_step, .watch = watch};
   losses_.begin();
   std::fill(waits_.begin(), waits_.end(), 0.0);
   if (watch.record) {
@@ -274,9 +273,9 @@ void PlanRunner::hand_over(const ActiveAction& pass, const stages::NodeEffects& 
   const Instruction& next = pass.next;
   tensor::Event& ran = stage_.ran(next.chunk, next.slot);
   if (end.output && pass.needs.buffer) {
-    if (step.tap) {
+    if (step.watch.tap) {
       ran.synchronize();
-      step.tap->look(*pass.needs.buffer, tokens_.used_part(pass.output, next.microbatch));
+      step.watch.tap->look(*pass.needs.buffer, tokens_.used_part(pass.output, next.microbatch));
     }
     channel_.send(*pass.needs.buffer, pass.output, ran);
   }
@@ -309,11 +308,14 @@ void PlanRunner::run(ActiveAction pass, Step& step) {
 ///
 /// Which action goes on depends on when messages arrive, and differs between the shards of a stage.
 /// So nothing here may block in a collective of one action while the other could go on: another
-/// shard may be doing the reverse.
+/// shard may be doing the reverse. In program order both have their messages and buffers before
+/// either begins, as the deadlock check of plans has it, and then nothing waits.
 void PlanRunner::run_pair(ActiveAction forward, ActiveAction backward, Step& step) {
   ActiveAction* turn = &forward;
   ActiveAction* other = &backward;
   forward.is_paired = backward.is_paired = true;
+  for (ActiveAction* pass : {turn, other})
+    if (step.watch.in_program_order) start(*pass, step);
   for (;;) {
     for (ActiveAction* pass : {turn, other}) {
       if (!pass->started && channel_.ready(pass->needs)) start(*pass, step);
@@ -370,14 +372,14 @@ void PlanRunner::read_times(Step& step) {
     double& action_s = action_s_[piece.action];
     action_s += piece.seconds();
     step.longest_s = std::max(step.longest_s, action_s);
-    if (!step.records) continue;
+    if (!step.watch.record) continue;
     ActionsTraced::Action& record = recorded_[piece.action].times;
     if (record.end_s == 0) record.begin_s = piece.begin_s;
     record.end_s = piece.end_s;
     record.busy_s += piece.seconds() - piece.waited_s;
     record.collective_s += piece.waited_s;
   }
-  for (std::size_t i = 0; step.records && i < recorded_.size(); ++i)
+  for (std::size_t i = 0; step.watch.record && i < recorded_.size(); ++i)
     if (sent_after_[i] != kNotSent) recorded_[i].times.sent_s = pieces[sent_after_[i]].end_s;
   step.busy_s = clock_.busy_s();
 }

@@ -44,6 +44,9 @@ class PlanRunner {
   struct Watch {
     bool record = false;  ///< whether to keep the times of every action
     Tap* tap = nullptr;   ///< looks at the tensors that are sent; null: none
+    /// Whether the nodes of pairs alternate as the program says, on all shards alike, for groups
+    /// whose collectives run in the order of the calls, and whose works do not block the host.
+    bool in_program_order = false;
   };
   /// All references outlive the plan runner. `data_parallel` is told of the gradients that are
   /// added to in a step that its owner begins and finishes; null: nobody is.

@@ -132,7 +132,7 @@ const tensor::Work* Chunk::awaited(Pass pass, int slot, int node) const {
       return work;
   const PendingCollectives& pending = at(activations_.slots, slot).pending;
   for (const PendingCollective which : at(row(pass).nodes, node).waits)
-    if (which && pending.*which && !(pending.*which)->done()) return (pending.*which).get();
+    if (which && pending.*which && (pending.*which)->holds_up()) return (pending.*which).get();
   return nullptr;
 }
 

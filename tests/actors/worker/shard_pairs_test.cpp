@@ -1,3 +1,4 @@
+#include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <map>
 #include <mutex>
@@ -29,7 +30,7 @@ struct Trained {
 };
 
 /// Trains with a thread per rank and real collectives between them.
-Trained train(const RunSpec& spec, int steps) {
+Trained train(const RunSpec& spec, int steps, bool in_program_order = false) {
   const test::ThreadCluster cluster(spec);
   test::UcxNodes nodes(spec.num_ranks());
   Trained trained{.losses = std::vector<double>(static_cast<std::size_t>(steps), 0.0)};
@@ -38,7 +39,8 @@ Trained train(const RunSpec& spec, int steps) {
     const test::ThreadRank own(cluster, nodes, rank);
     PlanRunner runner = cluster.runner(rank, *own.stage, own.channel, *own.device);
     for (int step = 0; step < steps; ++step) {
-      const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));
+      const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step),
+                                             {.in_program_order = in_program_order});
       end_backward(*own.stage);
       const std::lock_guard lock(mutex);
       trained.losses[static_cast<std::size_t>(step)] += result.loss_sum;
@@ -77,6 +79,8 @@ BOOST_AUTO_TEST_CASE(pairs_in_stages_of_shards_compute_the_bits_of_one_action_af
       BOOST_TEST((pairs.losses == plain.losses), kind << " pp " << pp);
       BOOST_TEST((pairs.gradients == plain.gradients), kind << " pp " << pp);
     }
+    const Trained in_order = train(shards_of(2, "combined-1f1b", 2, sequence_parallel), 2, true);
+    BOOST_TEST((in_order.losses == plain.losses && in_order.gradients == plain.gradients));
   }
 }
 
@@ -135,6 +139,54 @@ BOOST_AUTO_TEST_CASE(an_action_of_a_pair_goes_on_while_the_other_lacks_a_collect
   EntangledStage stage;
   cluster.runner(0, stage, network.channel(0), stage.device()).train(0, 0);
   BOOST_TEST(!stage.called_too_early());
+}
+
+namespace {
+
+/// Notes whether a forward of slot 1 has begun, or whether it had when a backward began elsewhere.
+class WatchedStage final : public test::NullStage {
+ public:
+  explicit WatchedStage(std::atomic<bool>& begun) : NullStage(1, {}), begun_(begun) {}
+  void forward_node(const stages::ForwardCall& call, int) override {
+    if (call.slot == 1) begun_ = true;
+  }
+
+ private:
+  std::atomic<bool>& begun_;
+};
+class LateStage final : public test::NullStage {
+ public:
+  explicit LateStage(const std::atomic<bool>& begun) : NullStage(1, {}), begun_(begun) {}
+  void backward_node(const stages::BackwardCall& call, int) override {
+    if (call.slot == 0 && !seen_.exchange(true)) was_begun_ = begun_.load();
+  }
+  bool was_begun() const { return was_begun_; }
+
+ private:
+  const std::atomic<bool>& begun_;
+  std::atomic<bool> seen_{false};
+  bool was_begun_ = false;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_pair_in_program_order_begins_once_both_actions_can) {
+  RunSpec spec = test::small_run(2);
+  spec.batch.global = 4;
+  spec.schedule = {.kind = "csv", .csv = "0F0,(0F1;0B0),0B1\n1F0,1B0,1F1,1B1\n"};
+  const test::ThreadCluster cluster(spec);
+  transport::MemoryNetwork network(2);
+  std::atomic<bool> begun{false};
+  WatchedStage first(begun);
+  LateStage second(begun);
+  test::on_ranks(2, [&](int rank) {
+    test::NullStage& stage = rank == 0 ? static_cast<test::NullStage&>(first) : second;
+    cluster.open(network.channel(rank), rank);
+    cluster.runner(rank, stage, network.channel(rank), stage.device())
+        .train(0, 0, {.in_program_order = true});
+  });
+  BOOST_TEST(!second.was_begun());
+  BOOST_TEST(begun.load());
 }
 
 BOOST_AUTO_TEST_SUITE_END()
