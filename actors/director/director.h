@@ -164,6 +164,8 @@ class Director : public ControlActor {
   void report_ordered(std::int64_t step);
   void report_recovered(std::int64_t step);
   void list_ranks(const Configuration& configuration);
+  bool own_groups();
+  void tell_of_groups(GroupsState state);
   void on_failure(const std::string& what) override;
   void on_error_of_peer(const std::string& what) override;
 
@@ -179,6 +181,7 @@ class Director : public ControlActor {
   bool scheduler_measures_ = false;  ///< the scheduler wants the times of actions
   // What each replica measured in the current step.
   std::vector<std::shared_ptr<const StepReport::Measured>> measured_;
+  GroupsState groups_ = GroupsState::none;  ///< of the configuration's ranks, as far as is told
   Liveness liveness_;
   WayWatch ways_;
   TimeLimits limits_;

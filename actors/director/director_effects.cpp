@@ -130,6 +130,7 @@ void Director::perform(const StartConfiguration& effect) {
   replicas_.clear();
   const RunSpec::Mesh mesh = effect.configuration.shape.mesh;
   measured_.assign(static_cast<std::size_t>(mesh.dp), {});
+  groups_ = GroupsState::none;
   begin(effect);
 }
 
@@ -205,11 +206,38 @@ void Director::list_ranks(const Configuration& configuration) {
   });
 }
 
+/// Whether collectives of the next step are the devices' own: as soon as all ranks that have groups
+/// have said in their votes that they are ready. From then on they stay so.
+bool Director::own_groups() {
+  if (groups_ == GroupsState::own) return true;
+  bool are_staged = false, are_ready = true;
+  for (const auto& replica : measured_) {
+    if (!replica) return false;  // no step of this configuration yet
+    for (const StepReport::StageTime& rank : replica->stages) {
+      are_staged |= rank.groups != GroupsState::none;
+      are_ready &= rank.groups != GroupsState::staged;
+    }
+  }
+  if (!are_staged) return false;
+  const GroupsState state = are_ready ? GroupsState::own : GroupsState::staged;
+  if (std::exchange(groups_, state) != state) tell_of_groups(state);
+  return are_ready;
+}
+
+void Director::tell_of_groups(GroupsState state) {
+  const std::string text = state == GroupsState::own ? "nccl" : "staged";
+  context_.board.write([&](RunStatus& status) {
+    for (RankStatus& rank : status.ranks) rank.collectives = text;
+  });
+  tell(GroupsChanged{.collectives = text});
+}
+
 void Director::perform(const OrderStep& effect) {
   if (effect.step == context_.first_step + 1) step_begin_s_ = now_s();
   order_all(RunStep{.configuration = protocol_.configuration().number,
                     .step = effect.step,
                     .trace = context_.hub.wanted<ActionsTraced>() || scheduler_measures_,
+                    .own_groups = own_groups(),
                     .taps = context_.hub.taps()});
 }
 

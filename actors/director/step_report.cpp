@@ -55,7 +55,8 @@ StepReport::Measured measured(const RunSpec::Mesh& mesh, const std::vector<Prepa
                              .device_used_bytes = vote.device_used,
                              .device_total_bytes = vote.device_total,
                              .host_bytes = vote.host_bytes,
-                             .network_bytes = vote.network_bytes});
+                             .network_bytes = vote.network_bytes,
+                             .groups = vote.groups});
     add_edges(edges, vote);
     report.collectives.insert(report.collectives.end(), vote.collectives.begin(),
                               vote.collectives.end());

@@ -87,6 +87,8 @@ std::string fault_in(const Prepared& answer, const ReplicaPart& part) {
       !fault.empty())
     return fault;
   if (answer.targets < 0) return fmt::format("{} targets", answer.targets);
+  if (answer.groups > GroupsState::own)
+    return fmt::format("state {} of its groups", static_cast<int>(answer.groups));
   for (const auto& source : answer.sources)
     if (source.targets < 0) return fmt::format("{} targets of a source", source.targets);
   for (const auto& sent : answer.sent)

@@ -144,7 +144,7 @@ TROUPE_INSPECT(WarmUp, x.order, x.rank, x.any_rank, x.shape)
 TROUPE_INSPECT(Warm, x.order, x.incarnation, x.rank)
 TROUPE_INSPECT(TapRequest, x.from, x.to, x.backward, x.every, x.microbatch, x.only_not_finite,
                x.dump, x.samples)
-TROUPE_INSPECT(RunStep, x.configuration, x.step, x.trace, x.taps)
+TROUPE_INSPECT(RunStep, x.configuration, x.step, x.trace, x.own_groups, x.taps)
 TROUPE_INSPECT(Commit, x.configuration, x.step, x.clip_factor, x.loss, x.grad_norm, x.targets)
 TROUPE_INSPECT(Save, x.configuration, x.step, x.dir, x.owner_file, x.owner)
 TROUPE_INSPECT(Evaluate, x.configuration, x.step, x.batch)
@@ -159,8 +159,8 @@ TROUPE_INSPECT(StepReport::SourceSum, x.loss_sum, x.targets)
 TROUPE_INSPECT(LargeGradient, x.bucket, x.norm)
 TROUPE_INSPECT(Prepared, x.configuration, x.step, x.rank, x.loss_sum, x.targets, x.sources,
                x.bad_microbatch, x.bad_gradient, x.squared_norms, x.busy_s, x.collective_s,
-               x.wall_s, x.device_used, x.device_total, x.host_bytes, x.network_bytes, x.sent,
-               x.waited, x.collectives, x.large)
+               x.wall_s, x.device_used, x.device_total, x.groups, x.host_bytes, x.network_bytes,
+               x.sent, x.waited, x.collectives, x.large)
 TROUPE_INSPECT(ActionsTraced::Action, x.name, x.begin_s, x.end_s, x.sent_s, x.busy_s,
                x.collective_s, x.waited_s, x.from, x.to)
 TROUPE_INSPECT(ActionsTraced::Collective, x.group, x.operation, x.bucket, x.begin_s, x.end_s)

@@ -78,6 +78,7 @@ struct RunStep {
   std::uint32_t configuration = 0;
   std::int64_t step = 0;
   bool trace = false;            ///< record the actions and send them when the step is prepared
+  bool own_groups = false;       ///< all ranks are ready: collectives are the devices' own from now
   std::vector<TapRequest> taps;  ///< tensors of the step to look at
 };
 

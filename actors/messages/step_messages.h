@@ -36,6 +36,7 @@ struct Prepared {
   double collective_s = 0;
   double wall_s = 0;
   std::uint64_t device_used = 0, device_total = 0;  ///< bytes of a GPU's memory; 0 on a CPU
+  GroupsState groups = GroupsState::none;
   /// Bytes sent since the vote before to ranks of the same host, and of others; 0 if all ranks are
   /// on one.
   std::uint64_t host_bytes = 0, network_bytes = 0;

@@ -169,6 +169,11 @@ struct HostChanged {
   std::string state;
   std::string cause;  ///< of a loss or a drain
 };
+/// The ranks' groups communicate by another means from the next step on: "staged" through host
+/// memory, or "nccl". Never told of a run on CPUs.
+struct GroupsChanged {
+  std::string collectives;
+};
 struct MonitorAttached {
   std::string who;
 };
@@ -184,18 +189,19 @@ struct RunEnded {
   Outcome outcome;
 };
 
-using EventBody = std::variant<StepCommitted, StepAgain, EvaluationDone, CheckpointSaved, NotFinite,
-                               MembershipChanged, RankActivity, DirectorActivity, ActionsTraced,
-                               TensorTapped, ParametersSeen, StragglerFound, LargeGradient,
-                               FailureDetected, PhaseBegun, WentBack, Recovered, Rescaled,
-                               HostChanged, MonitorAttached, MonitorDetached, Note, RunEnded>;
+using EventBody =
+    std::variant<StepCommitted, StepAgain, EvaluationDone, CheckpointSaved, NotFinite,
+                 MembershipChanged, RankActivity, DirectorActivity, ActionsTraced, TensorTapped,
+                 ParametersSeen, StragglerFound, LargeGradient, FailureDetected, PhaseBegun,
+                 WentBack, Recovered, Rescaled, HostChanged, GroupsChanged, MonitorAttached,
+                 MonitorDetached, Note, RunEnded>;
 
 inline constexpr std::size_t kNumEventKinds = std::variant_size_v<EventBody>;
 inline constexpr std::array<std::string_view, kNumEventKinds> kEventNames{
     "step",           "step_again", "evaluation", "checkpoint", "not_finite", "membership",
     "activity",       "director",   "actions",    "tensor",     "histograms", "straggler",
     "large_gradient", "failure",    "phase",      "went_back",  "recovered",  "rescaled",
-    "host",           "attached",   "detached",   "note",       "ended"};
+    "host",           "groups",     "attached",   "detached",   "note",       "ended"};
 
 /// An event with its place in the run.
 struct RunEvent {

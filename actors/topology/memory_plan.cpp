@@ -48,6 +48,7 @@ RankMemory memory_of_rank(const RunSpec& spec, const ClusterShape& shape, const 
   AllocatedMemory& allocated = bytes.allocated;
   allocated.buckets = stages::data_parallel_bytes(data_parallel, part.stage, shape.mesh.dp);
   allocated.collectives = collectives_bytes(spec, part);
+  if (bytes.on_gpu) bytes.communicators = num_communicators(spec, part);
   allocated.pools = pool_bytes(part, rank);
   return bytes;
 }

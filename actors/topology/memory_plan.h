@@ -24,6 +24,7 @@ struct RankMemory {
   std::int64_t context = 0;
   std::int64_t process = kProcessBytes;
   bool on_gpu = false;
+  int communicators = 0;  ///< num_communicators(); 0 on a CPU
   /// Bytes of the memory of a GPU; 0 on a CPU.
   std::int64_t device_total() const {
     return on_gpu ? allocated.stage.total() + allocated.buckets + workspace + context : 0;

@@ -1,6 +1,7 @@
 #include "actors/topology/rank_groups.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "stages/replicas/step_collectives.h"
@@ -123,6 +124,13 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
   add_reduced(kv_head, shards + "key and value heads", part.kv_head_ranks, traffic.kv_heads,
               buckets);
   return groups;
+}
+
+int num_communicators(const RunSpec& spec, const RankAssembly& part) {
+  std::set<std::vector<int>> members;
+  for (const RankGroup& group : groups_of(spec, part))
+    if (group.ranks.size() > 1) members.insert(group.ranks);
+  return static_cast<int>(members.size());
 }
 
 std::int64_t collectives_bytes(const RunSpec& spec, const RankAssembly& part) {

@@ -34,6 +34,9 @@ struct RankGroup {
 };
 /// All groups of a rank.
 std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part);
+/// The sets of ranks with which a rank has a group: where devices communicate by themselves, each
+/// is one communicator, which takes their memory, however many groups it serves.
+int num_communicators(const RunSpec& spec, const RankAssembly& part);
 /// The bytes of all of them, if the ranks are on one host.
 std::int64_t collectives_bytes(const RunSpec& spec, const RankAssembly& part);
 

@@ -141,6 +141,8 @@ struct RunSpec {
 
   struct Cluster {
     tensor::DeviceSpec device;  ///< what each worker computes with
+    /// How the devices' own groups add, if they have any.
+    tensor::CollectiveSums collectives = tensor::CollectiveSums::ordered;
     /// Whether the library for CUDA stands in for GPUs on the host, where ranks may be many. Only
     /// the launching process knows it.
     bool emulates_gpus = false;

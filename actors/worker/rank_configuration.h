@@ -19,6 +19,7 @@
 #include "stages/corpus/token_data.h"
 #include "stages/replicas/data_parallel.h"
 #include "tensor/device/process_group.h"
+#include "transport/collectives/changing_group.h"
 #include "transport/ucx/sent_bytes.h"
 
 namespace troupe::actors {
@@ -42,6 +43,13 @@ class ProcessGroups {
   }
   const std::string& name(GroupKind kind) const {
     return groups_[static_cast<std::size_t>(kind)].name;
+  }
+  /// The groups that may change to a device's own means.
+  std::vector<transport::ChangingGroup*> changing() const {
+    std::vector<transport::ChangingGroup*> changing;
+    for (tensor::ProcessGroup* const group : all())
+      if (auto* const one = dynamic_cast<transport::ChangingGroup*>(group)) changing.push_back(one);
+    return changing;
   }
   std::vector<tensor::ProcessGroup*> all() const {
     std::vector<tensor::ProcessGroup*> all;
@@ -72,6 +80,7 @@ struct RankConfiguration {
   std::unique_ptr<stages::DataFeed> feed;
   std::vector<std::unique_ptr<stages::DataFeed>> eval_feeds;  // by evaluation set; null: reads none
   ProcessGroups groups;
+  GroupsState groups_state = GroupsState::none;         ///< ready is not kept, but asked for
   std::unique_ptr<stages::DataParallel> data_parallel;  ///< completes the stage's gradients
   std::optional<TokenBroadcast> tokens;  ///< [data] reader = "first-shard", on stages that read
   std::optional<NeighbourCopies> copies;

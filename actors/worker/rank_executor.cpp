@@ -23,9 +23,6 @@ namespace {
 
 /// The step that keys the first evaluation's messages, above all training steps.
 constexpr std::uint64_t kEvalStep = std::uint64_t{1} << 62;
-/// A longer wait for a peer is an error that names it. The director notices at once if a peer dies;
-/// this limit is for failures that nothing notices.
-constexpr std::chrono::minutes kPeerDeadline{10};
 /// A wait that is longer is told with the ranks that it is for: the way to them may be broken.
 constexpr double kLongWaitS = 2;
 
@@ -81,13 +78,17 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
   std::optional<Tap> tap;
   if (!order.taps.empty()) tap.emplace(order, now.part, now.rank, spec_.dir + "/taps", *device_);
   now.data_parallel->complete_weights();
+  if (order.own_groups) use_own_groups();
   now.data_parallel->begin_step();
   const PlanResult result =
       now.runner->train(order.step - 1, static_cast<std::uint64_t>(order.step),
-                        {.record = order.trace, .tap = tap ? &*tap : nullptr});
+                        {.record = order.trace,
+                         .tap = tap ? &*tap : nullptr,
+                         .in_program_order = now.groups_state == GroupsState::own});
   set_state("reducing");
   now.data_parallel->finish();
   now.data_parallel->squared_norms(now.squared_norms);
+  refuse_failed_groups();
   Prepared vote = vote_of(order, result);
   if (now.copies && !now.copies->has_received(order.step - 1))
     now.copies->receive(order.step - 1);  // no rank goes on before the last state is safe
@@ -122,7 +123,8 @@ Prepared RankExecutor::vote_of(const RunStep& order, const PlanResult& result) {
                 .collective_s = result.collective_s,
                 .wall_s = result.wall_s,
                 .device_used = memory.used,
-                .device_total = memory.total};
+                .device_total = memory.total,
+                .groups = state_of_groups()};
   for (const std::size_t i : now.owned) vote.squared_norms.push_back(now.squared_norms[i]);
   for (const stages::CollectiveReport& row : now.data_parallel->collectives())
     vote.collectives.push_back({.group = row.group,

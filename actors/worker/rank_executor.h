@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -77,6 +78,10 @@ class RankExecutor {
   Heartbeat activity() const;
 
  private:
+  /// A longer wait for a peer is an error that names it. The director notices at once if a peer
+  /// dies; this limit is for failures that nothing notices.
+  static constexpr std::chrono::minutes kPeerDeadline{10};
+
   void end_configurations_before();
   std::optional<Ready> prepare(const EnterConfiguration& order);
   std::vector<transport::KeptSlots> kept_slots(RankConfiguration& now,
@@ -95,6 +100,10 @@ class RankExecutor {
                     std::vector<transport::Edge> edges,
                     std::vector<transport::KeptSlots> kept = {});
   void make_groups(RankConfiguration& now);
+  void begin_own_groups(RankConfiguration& now);
+  GroupsState state_of_groups() const;
+  void use_own_groups();
+  void refuse_failed_groups() const;
   void leave_configuration();
   void finish_writing();
   void renew_node(std::uint32_t configuration);

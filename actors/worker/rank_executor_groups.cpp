@@ -1,7 +1,11 @@
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "actors/worker/rank_executor.h"
-#include "transport/collectives/staged_group.h"
+#include "tensor/errors/error.h"
+#include "transport/collectives/changing_group.h"
 
 // The groups in which a rank computes with others.
 
@@ -24,6 +28,7 @@ void RankExecutor::make_groups(RankConfiguration& now) {
     const std::lock_guard lock(mutex_);
     groups_ = now.groups.all();
   }
+  begin_own_groups(now);
   const auto group = [&](GroupKind kind) { return now.groups.get(kind); };
   const auto named = [&](GroupKind kind) {
     return stages::GradientGroup{.group = group(kind), .name = now.groups.name(kind)};
@@ -45,6 +50,52 @@ void RankExecutor::make_groups(RankConfiguration& now) {
                                                   .backward_weights = group(backward_weights)},
                                                  *device_);
   refuse_if_interrupted(configuration.number);
+}
+
+/// Lets the device begin groups of its own, which goes on beside the steps. Members of a group come
+/// here in the same order for all of theirs.
+void RankExecutor::begin_own_groups(RankConfiguration& now) {
+  const Configuration& configuration = now.configuration;
+  refuse_if_interrupted(configuration.number);
+  std::string fault;
+  for (const RankGroup& planned : groups_of(spec_, now.part)) {
+    auto* const group = dynamic_cast<transport::ChangingGroup*>(now.groups.get(planned.kind));
+    if (!group) continue;
+    now.groups_state = GroupsState::staged;
+    tensor::GroupSpec spec{.name = planned.name,
+                           .epoch = configuration.number,
+                           .sums = spec_.cluster.collectives,
+                           .deadline = kPeerDeadline};
+    for (const int rank : planned.ranks)
+      spec.members.push_back(configuration.members.at(rank).incarnation);
+    fault = group->begin(spec);
+  }
+  if (!fault.empty()) spdlog::warn("collectives stay staged through host memory: {}", fault);
+}
+
+GroupsState RankExecutor::state_of_groups() const {
+  const RankConfiguration& now = *configuration_;
+  if (now.groups_state != GroupsState::staged) return now.groups_state;
+  const bool are_ready =
+      std::ranges::all_of(now.groups.changing(),
+                          [](const transport::ChangingGroup* group) { return group->is_ready(); });
+  return are_ready ? GroupsState::ready : GroupsState::staged;
+}
+
+/// Between two steps, as all ranks do.
+void RankExecutor::use_own_groups() {
+  RankConfiguration& now = *configuration_;
+  if (now.groups_state != GroupsState::staged) return;
+  for (transport::ChangingGroup* const group : now.groups.changing()) group->take_over();
+  now.groups_state = GroupsState::own;
+}
+
+/// A group whose collectives the host does not wait for tells only here that it has failed.
+void RankExecutor::refuse_failed_groups() const {
+  if (configuration_->groups_state != GroupsState::own) return;
+  for (const transport::ChangingGroup* const group : configuration_->groups.changing())
+    if (const std::string fault = group->fault(); !fault.empty())
+      throw Error(ErrorKind::unavailable, fault);
 }
 
 }  // namespace troupe::actors

@@ -88,6 +88,7 @@ TROUPE_JSON_FIELDS(WentBack, keyed("cause", to_string(x.way)), x.from, x.way.bac
 TROUPE_JSON_FIELDS(Recovered, x.cause, x.from, x.phases, x.stall_s)
 TROUPE_JSON_FIELDS(Rescaled, x.cause, x.phases, x.stall_s)
 TROUPE_JSON_FIELDS(HostChanged, x.host, x.state, x.cause)
+TROUPE_JSON_FIELDS(GroupsChanged, x.collectives)
 TROUPE_JSON_FIELDS(MonitorAttached, keyed("cause", x.who))
 TROUPE_JSON_FIELDS(MonitorDetached, keyed("cause", x.who), x.dropped)
 TROUPE_JSON_FIELDS(Note, keyed("cause", x.text))

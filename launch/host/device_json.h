@@ -5,13 +5,14 @@
 #include "tensor/libraries/device_library.h"
 
 // A report of GPUs as JSON, {driver, libraries: [{name, version, path}], devices: [{name, uuid,
-// ...}], fault, emulates}: what nlohmann::json looks for beside the type.
+// ...}], fault, emulates, collectives_fault}: what nlohmann::json looks for beside the type.
 
 namespace troupe::tensor {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryVersion, name, version, path)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceInfo, name, uuid, major, minor, multiprocessors,
                                    memory_bytes, free_bytes, peers)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceReport, driver, libraries, devices, fault, emulates)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceReport, driver, libraries, devices, fault, emulates,
+                                   collectives_fault)
 
 }  // namespace troupe::tensor

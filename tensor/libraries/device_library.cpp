@@ -44,6 +44,7 @@ struct Opened {
   OpenLibrary back_end;
   std::vector<LibraryVersion> libraries;
   std::string fault;  ///< why the back end cannot be used; empty if it can
+  std::string collectives_fault;
 };
 
 Opened open_back_end(const LibrarySearch& search, const std::vector<std::string_view>& libraries) {
@@ -54,6 +55,8 @@ Opened open_back_end(const LibrarySearch& search, const std::vector<std::string_
       opened.libraries.push_back({std::string(name), version_of(library), library.path});
     } else if (name == kProducts) {
       opened.fault = fmt::format("{}; {}", library.fault, kHowToGet);
+    } else if (name == kCollectives) {
+      opened.collectives_fault = library.fault;
     }
   }
   if (!opened.fault.empty()) return opened;
@@ -101,6 +104,7 @@ DeviceReport report_cuda_devices() {
   const Opened opened = open_back_end(search, {kProducts, kRuntime, kAttention, kCollectives});
   DeviceReport report;
   report.libraries = opened.libraries;
+  report.collectives_fault = opened.collectives_fault;
   report.fault = fault.empty() ? opened.fault : fault;
   if (!report.fault.empty()) return report;
   try {

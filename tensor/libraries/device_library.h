@@ -36,6 +36,7 @@ struct DeviceReport {
   std::vector<DeviceInfo> devices;  ///< in the order of DeviceSpec::index
   std::string fault;                ///< why no device can be used; empty if one can
   bool emulates = false;            ///< whether the library stands in for GPUs on the host
+  std::string collectives_fault;    ///< why GPUs cannot use NCCL; empty if its library is there
 };
 
 /// A hash of the headers by which the program and the back end call each other. Those of one tree

@@ -20,6 +20,7 @@ extern "C" const char* troupe_interface() {
 extern "C" void troupe_report_devices(DeviceReport& report) {
   constexpr std::size_t kMemory = std::size_t{64} << 30;
   report.driver = "emulated";
+  report.emulates = true;
   report.devices.push_back({.name = "Emulated GPU",
                             .uuid = "GPU-00000000-0000-0000-0000-000000000000",
                             .major = 9,

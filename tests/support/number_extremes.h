@@ -34,6 +34,10 @@ class NumberSetter {
                   std::is_same_v<Field, const std::string>) {
     } else if constexpr (std::is_integral_v<Field>) {
       if (seen_++ == target_) field = extreme_of<Field>();
+    } else if constexpr (std::is_enum_v<Field>) {
+      auto number = static_cast<std::underlying_type_t<Field>>(field);
+      visit(number);
+      field = static_cast<Field>(number);
     } else {
       inspect(*this, field);
     }

@@ -10,7 +10,7 @@
 #include "tests/support/test_device.h"
 #include "tests/support/thread_cluster.h"
 #include "tests/transport/ucx/ucx_nodes.h"
-#include "transport/collectives/staged_group.h"
+#include "transport/collectives/changing_group.h"
 #include "transport/node/ucx_node.h"
 
 namespace troupe::test {

@@ -263,11 +263,4 @@ void StagedGroup::take_back(Staged& staged) {
   idle_.push_back(&staged);
 }
 
-std::unique_ptr<tensor::ProcessGroup> group_for(tensor::Device& device,
-                                                std::unique_ptr<tensor::ProcessGroup> hosts,
-                                                const std::string& name) {
-  if (device.host_reads_memory()) return hosts;
-  return std::make_unique<StagedGroup>(std::move(hosts), device, name);
-}
-
 }  // namespace troupe::transport

@@ -28,6 +28,9 @@ class StagedGroup final : public tensor::ProcessGroup {
               const std::string& name);
   ~StagedGroup() override;
 
+  /// The group of hosts, for who calls it while no collective of this one is under way.
+  tensor::ProcessGroup& hosts() { return *hosts_; }
+
   int size() const override { return hosts_->size(); }
   int member() const override { return hosts_->member(); }
   /// Queues the copies into pinned memory. The collective begins once they have run.
@@ -63,10 +66,5 @@ class StagedGroup final : public tensor::ProcessGroup {
   std::vector<Staged*> idle_;                  ///< without a handle
   std::atomic<std::int64_t> pinned_bytes_{0};  ///< of all_
 };
-
-/// A group for tensors of this device: the group of hosts itself if they read the device's memory.
-std::unique_ptr<tensor::ProcessGroup> group_for(tensor::Device& device,
-                                                std::unique_ptr<tensor::ProcessGroup> hosts,
-                                                const std::string& name);
 
 }  // namespace troupe::transport

@@ -20,9 +20,10 @@ struct RankStatus {
   int shard = 0;
   int pid = 0;
   std::string host;
-  std::string state;                ///< starting, ready, running, waiting, preparing, stopped, lost
-  std::string waiting_for;          ///< the named wait; empty: none
-  std::vector<int> waits_long_for;  ///< the ranks for which it has waited for seconds
+  std::string state;        ///< starting, ready, running, waiting, preparing, stopped, lost
+  std::string waiting_for;  ///< the named wait; empty: none
+  std::string collectives;  ///< GroupsChanged::collectives; empty: those of hosts, or not known yet
+  std::vector<int> waits_long_for;   ///< the ranks for which it has waited for seconds
   std::uint64_t resident_bytes = 0;  ///< memory of the rank's process; 0: not reported yet
   AllocatedMemory allocated;         ///< what the rank has allocated; zeros: not reported yet
   std::uint64_t saved_bytes = 0;     ///< size of the rank's part of the newest checkpoint

@@ -13,6 +13,14 @@
 
 namespace troupe::actors {
 
+/// What the groups of a rank communicate by.
+enum class GroupsState : std::uint8_t {
+  none,    ///< it has none, or those of hosts, which need nothing else
+  staged,  ///< host memory, through which tensors of a device are staged
+  ready,   ///< the same, and the device's own means can take over
+  own,     ///< the device's own means
+};
+
 /// One committed step.
 struct StepReport {
   struct StageTime {
@@ -27,6 +35,7 @@ struct StepReport {
     /// On several hosts: what the rank sent to ranks of its host, and to those of others: tensors
     /// between stages, parts of collectives, copies of state. 0 if all ranks are on one host.
     std::uint64_t host_bytes = 0, network_bytes = 0;
+    GroupsState groups = GroupsState::none;
   };
   struct EdgeBytes {
     int from = 0;

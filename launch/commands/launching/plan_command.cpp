@@ -62,6 +62,7 @@ json ranks_json(const Placement& placement, double bandwidth) {
                       {"gradients", r.formula.gradients},
                       {"optimizer", r.formula.optimizer}}},
                     {"to_shards_bytes", r.to_shards.count}});
+    if (r.memory.on_gpu) rows.back()["communicators"] = r.memory.communicators;
     if (bandwidth > 0) rows.back()["to_shards_s"] = r.to_shards.count / bandwidth / 1e9;
   }
   return rows;

@@ -264,7 +264,9 @@ void check_checkpoint(const Manifest& m) {
 void check_device(const Manifest& m) {
   const tensor::DeviceSpec& device = m->cluster.device;
   if (device.kind == tensor::DeviceKind::cpu)
-    refuse_choices(m, {&m.key_of(device.tf32), &m.key_of(device.deterministic)},
+    refuse_choices(m,
+                   {&m.key_of(device.tf32), &m.key_of(device.deterministic),
+                    &m.key_of(m->cluster.collectives)},
                    "is a choice of cluster.device = 'cuda', but the device is 'cpu'; leave it out, "
                    "or take cuda");
 }

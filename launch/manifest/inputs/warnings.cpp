@@ -81,6 +81,16 @@ std::string best_warning(const actors::RunSpec& spec) {
       std::lcm(saved, evaluated) / saved, saved, evaluated);
 }
 
+/// Groups that GPUs cannot form by themselves.
+std::string collectives_warning(const Placement& placement, const Machine& machine) {
+  const auto has_groups = [](const RankPlacement& rank) { return rank.memory.communicators > 0; };
+  if (!machine.gpus || machine.gpus->collectives_fault.empty() ||
+      std::ranges::none_of(placement.ranks, has_groups))
+    return "";
+  return machine.gpus->collectives_fault +
+         ": collectives are staged through host memory, which is slower than NCCL";
+}
+
 }  // namespace
 
 std::vector<std::string> warnings(const actors::RunSpec& spec, const Placement& placement,
@@ -89,7 +99,9 @@ std::vector<std::string> warnings(const actors::RunSpec& spec, const Placement& 
                                  spec.cluster.hosts.empty() ? cores_warning(spec, machine)
                                                             : cores_of_hosts(spec, placement),
                                  disk_warning(spec, placement, free_disk_bytes(spec.dir)),
-                                 dead_steps_warning(spec), best_warning(spec)};
+                                 dead_steps_warning(spec),
+                                 best_warning(spec),
+                                 collectives_warning(placement, machine)};
   std::erase(texts, "");
   return texts;
 }

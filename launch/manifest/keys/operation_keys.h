@@ -14,6 +14,7 @@ inline constexpr std::array<std::string_view, 2> kDevices{"cpu", "cuda"};
 inline constexpr std::array<std::string_view, 6> kEngines{"auto",  "local", "ssh",
                                                           "slurm", "mpi",   "join"};
 inline constexpr std::array<std::string_view, 2> kMatmuls{"float32", "tf32"};
+inline constexpr std::array<std::string_view, 2> kCollectives{"ordered", "nccl"};
 inline constexpr std::array<std::string_view, 3> kOnFailure{"replace", "shrink", "stop"};
 
 inline constexpr std::array kOperationKeys{
@@ -93,6 +94,9 @@ inline constexpr std::array kOperationKeys{
     Key{"cluster", "deterministic", SETTING(cluster.device.deterministic), "true", "",
         "Whether a GPU gives the same bits each time. false lets it add gradients in any order and "
         "choose products by a clock, which takes less time and memory; on, so that runs repeat"},
+    Key{"cluster", "collectives", SETTING(cluster.collectives, kCollectives), "\"ordered\"", "",
+        "In which order GPUs add what they exchange: ordered, ascending by rank, with the bits of "
+        "CPUs; or nccl, as NCCL likes, which is faster. ordered, so that runs repeat"},
     Key{"cluster", "threads", SETTING(cluster.device.threads), "1", "threads",
         "Compute threads of a rank. The last bits of a loss depend on it, so it does not follow "
         "the machine",

@@ -88,6 +88,7 @@ std::vector<EventBody> all_bodies() {
       Recovered{.cause = "c", .from = "memory", .phases = kPhases, .stall_s = 21},
       Rescaled{.cause = "c", .phases = kPhases, .stall_s = 21},
       HostChanged{.host = "h1", .state = "lost", .cause = "c"},
+      GroupsChanged{.collectives = "nccl"},
       MonitorAttached{.who = "w"},
       MonitorDetached{.who = "w", .dropped = 3},
       Note{.text = "n"},

@@ -6,7 +6,7 @@
 
 #include "tests/contract/group_members.h"
 #include "tests/transport/ucx/ucx_nodes.h"
-#include "transport/collectives/staged_group.h"
+#include "transport/collectives/changing_group.h"
 
 namespace troupe::test {
 
