@@ -1,5 +1,8 @@
 #include "tensor/cuda/cuda_ops.h"
 
+#include <algorithm>
+#include <array>
+
 #include "tensor/cuda/kernels/elements/elementwise_kernels.h"
 #include "tensor/cuda/kernels/embedding/embedding_kernels.h"
 #include "tensor/cuda/kernels/losses/loss_kernels.h"
@@ -36,6 +39,20 @@ VocabShard shard_of(const Tensor& logits, const VocabColumns& columns) {
 }
 
 /// Where each row's loss is written before all are added.
+AdamWParameter parameter_of(const AdamWUpdate& u) {
+  return {.factors = AdamWFactors(u.step),
+          .count = u.gradient.num_elements(),
+          .gradient = u.gradient.as<float>(),
+          .w = u.w.as<float>(),
+          .m = u.m.as<float>(),
+          .v = u.v.as<float>(),
+          .w_out = u.w_out.as<float>(),
+          .m_out = u.m_out.as<float>(),
+          .v_out = u.v_out.as<float>(),
+          .copy = u.copy.data,
+          .copy_dtype = u.copy.dtype};
+}
+
 void* row_losses(Stream& stream, const Tensor& token_losses, std::int64_t rows) {
   if (token_losses) return token_losses.data;
   return kernel_stream(stream).scratch(loss_scratch(rows));
@@ -237,21 +254,13 @@ void CudaOps::run_sums_of_squares(Stream& stream, const Tensor& x, std::int64_t 
                          handle_of(stream));
 }
 
-void CudaOps::run_adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient,
-                        const Tensor& w, const Tensor& m, const Tensor& v, const Tensor& w_out,
-                        const Tensor& m_out, const Tensor& v_out, const Tensor& copy) {
-  launch_adamw({.factors = AdamWFactors(step),
-                .count = gradient.num_elements(),
-                .gradient = gradient.as<float>(),
-                .w = w.as<float>(),
-                .m = m.as<float>(),
-                .v = v.as<float>(),
-                .w_out = w_out.as<float>(),
-                .m_out = m_out.as<float>(),
-                .v_out = v_out.as<float>(),
-                .copy = copy.data,
-                .copy_dtype = copy.dtype},
-               handle_of(stream));
+void CudaOps::run_adamw(Stream& stream, std::span<const AdamWUpdate> updates) {
+  for (; !updates.empty(); updates = updates.subspan(std::min(updates.size(), kAdamWParameters))) {
+    const auto together = updates.first(std::min(updates.size(), kAdamWParameters));
+    std::array<AdamWParameter, kAdamWParameters> parameters;
+    std::ranges::transform(together, parameters.begin(), parameter_of);
+    launch_adamw(std::span(parameters).first(together.size()), handle_of(stream));
+  }
 }
 
 }  // namespace troupe::tensor::cuda

@@ -19,6 +19,10 @@ bool are_alike(const Tensor& x, const Tensor& y) {
   return is_of(x, y.dtype, y.num_elements());
 }
 
+bool are_of_one_size(const Tensor& x, const Tensor& y) {
+  return x.num_elements() == y.num_elements();
+}
+
 bool is_matrix(const Tensor& x, DType dtype) {
   return x.dtype == dtype && x.shape.rank() == 2;
 }
@@ -261,13 +265,13 @@ void Ops::sums_of_squares(Stream& stream, const Tensor& x, std::int64_t piece, c
   run_sums_of_squares(stream, x, piece, sums);
 }
 
-void Ops::adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
-                const Tensor& m, const Tensor& v, const Tensor& w_out, const Tensor& m_out,
-                const Tensor& v_out, const Tensor& copy) {
-  for (const Tensor* x : {&gradient, &w, &m, &v, &w_out, &m_out, &v_out})
-    TROUPE_ASSERT(is_of(*x, DType::f32, gradient.num_elements()));
-  TROUPE_ASSERT(!copy || (is_act(copy.dtype) && copy.num_elements() == w_out.num_elements()));
-  run_adamw(stream, step, gradient, w, m, v, w_out, m_out, v_out, copy);
+void Ops::adamw(Stream& stream, std::span<const AdamWUpdate> updates) {
+  for (const AdamWUpdate& u : updates) {
+    for (const Tensor* x : {&u.gradient, &u.w, &u.m, &u.v, &u.w_out, &u.m_out, &u.v_out})
+      TROUPE_ASSERT(is_of(*x, DType::f32, u.gradient.num_elements()));
+    TROUPE_ASSERT(!u.copy || (is_act(u.copy.dtype) && are_of_one_size(u.copy, u.w_out)));
+  }
+  run_adamw(stream, updates);
 }
 
 }  // namespace troupe::tensor

@@ -1,8 +1,9 @@
 #pragma once
 
-#include <cmath>
 #include <cstdint>
+#include <span>
 
+#include "tensor/device/adamw.h"
 #include "tensor/device/device.h"
 #include "tensor/device/linear.h"
 #include "tensor/values/random.h"
@@ -13,44 +14,6 @@
 // number of threads.
 
 namespace troupe::tensor {
-
-/// AdamW as torch.optim.AdamW defines it (decoupled weight decay, arXiv 1711.05101).
-struct AdamWStep {
-  float lr = 0;
-  float beta1 = 0.9f;
-  float beta2 = 0.999f;
-  float eps = 1e-8f;
-  float weight_decay = 0;
-  std::int64_t step = 1;        ///< 1-based number of this update
-  float gradient_scale = 1.0f;  ///< the clip factor
-};
-
-/// The scalars of one AdamW step, computed in float64. With g = gradient_scale * gradient, an
-/// element becomes m = beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2 and
-/// w = keep w - step_size m / (root_scale sqrt(v) + eps).
-struct AdamWFactors {
-  explicit AdamWFactors(const AdamWStep& step)
-      : gradient_scale(step.gradient_scale),
-        beta1(step.beta1),
-        one_minus_beta1(static_cast<float>(1.0 - step.beta1)),
-        beta2(step.beta2),
-        one_minus_beta2(static_cast<float>(1.0 - step.beta2)),
-        keep(static_cast<float>(1.0 - static_cast<double>(step.lr) * step.weight_decay)),
-        step_size(static_cast<float>(step.lr / correction(step.beta1, step.step))),
-        root_scale(static_cast<float>(1.0 / std::sqrt(correction(step.beta2, step.step)))),
-        eps(step.eps) {}
-
-  float gradient_scale, beta1, one_minus_beta1, beta2, one_minus_beta2;
-  float keep;        ///< 1 - lr * weight_decay
-  float step_size;   ///< lr / (1 - beta1^t)
-  float root_scale;  ///< 1 / sqrt(1 - beta2^t)
-  float eps;
-
- private:
-  static double correction(double beta, std::int64_t step) {
-    return 1.0 - std::pow(beta, static_cast<double>(step));
-  }
-};
 
 /// The target of a token that has no loss and gives no gradient.
 inline constexpr std::int32_t kNoTarget = -100;
@@ -108,9 +71,7 @@ struct VocabLoss {
      const Tensor& sums, const VocabLoss& loss, const Tensor& sum, const Tensor& dlogits,          \
      const Tensor& token_losses)                                                                   \
   OP(sums_of_squares, const Tensor& x, std::int64_t piece, const Tensor& sums)                     \
-  OP(adamw, const AdamWStep& step, const Tensor& gradient, const Tensor& w, const Tensor& m,       \
-     const Tensor& v, const Tensor& w_out, const Tensor& m_out, const Tensor& v_out,               \
-     const Tensor& copy)
+  OP(adamw, std::span<const AdamWUpdate> updates)
 /// How a back end declares them: its part of op `name` is run_name().
 #define TROUPE_DECLARE_OP(name, ...) void run_##name(Stream& stream, __VA_ARGS__) override;
 
@@ -228,11 +189,9 @@ class Ops {
   /// an order that depends on its number of elements alone.
   void sums_of_squares(Stream& stream, const Tensor& x, std::int64_t piece, const Tensor& sums);
 
-  /// One AdamW update of N float32 elements. Reads w, m, v, gradient; writes w_out, m_out, v_out,
-  /// which may be w, m, v. copy[N] (act), if given, becomes w_out in its dtype.
-  void adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient, const Tensor& w,
-             const Tensor& m, const Tensor& v, const Tensor& w_out, const Tensor& m_out,
-             const Tensor& v_out, const Tensor& copy = {});
+  /// AdamW updates of parameters that do not overlap. A GPU makes as many of them in a launch as it
+  /// can.
+  void adamw(Stream& stream, std::span<const AdamWUpdate> updates);
 
  private:
 #define TROUPE_PURE_OP(name, ...) virtual void run_##name(Stream& stream, __VA_ARGS__) = 0;

@@ -59,6 +59,7 @@ unsigned thread_bound(const void* kernel) {
 
 void Grid::run(const LaunchSize& size, const std::function<void()>& kernel) {
   check(size, shared_limit_);
+  ++launches_;
   gridDim = size.blocks;
   blockDim = size.threads;
   const dim3& blocks = size.blocks;

@@ -55,6 +55,8 @@ class Grid {
   void run(const LaunchSize& size, const std::function<void()>& kernel);
 
   std::size_t shared_limit() const { return shared_limit_; }
+  /// How many launches have run.
+  int launches() const { return launches_; }
 
   /// A number below `n`, to choose who comes next: random, or `first` with seed 0.
   std::size_t draw(std::size_t n, std::size_t first);
@@ -67,6 +69,7 @@ class Grid {
   const bool shuffled_;
   const std::size_t shared_limit_;
   std::thread::id thread_;  ///< that the fibers ran on
+  int launches_ = 0;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   StreamQueue queue_;  ///< last: its thread runs launches
 };

@@ -114,9 +114,16 @@ BOOST_AUTO_TEST_CASE(groups_are_those_of_torch) {
       const auto number = static_cast<float>(k);
       std::array<float, 3> gradient{0.1f * number, -0.3f, 0.2f / number};
       const OptimizerConfig config{.lr = 0.02, .weight_decay = 0.1};
-      device->ops().adamw(*stream, troupe::stages::step_of(rule, adamw_step(config, k, 1)),
-                          tensor(gradient), tensor(w), tensor(m), tensor(v), tensor(w), tensor(m),
-                          tensor(v));
+      const troupe::tensor::AdamWUpdate update{
+          troupe::stages::step_of(rule, adamw_step(config, k, 1)),
+          tensor(gradient),
+          tensor(w),
+          tensor(m),
+          tensor(v),
+          tensor(w),
+          tensor(m),
+          tensor(v)};
+      device->ops().adamw(*stream, {&update, 1});
       stream->synchronize();
     }
     for (std::size_t i = 0; i < 3; ++i) BOOST_TEST(std::abs(w[i] - expected[i]) < 1e-6f);

@@ -253,11 +253,17 @@ class AsyncDevice final : public tensor::Device {
                              const Tensor& sums) override {
       submit(stream, {x}, {sums}, &Ops::sums_of_squares, x, piece, sums);
     }
-    void run_adamw(Stream& stream, const tensor::AdamWStep& step, const Tensor& gradient,
-                   const Tensor& w, const Tensor& m, const Tensor& v, const Tensor& w_out,
-                   const Tensor& m_out, const Tensor& v_out, const Tensor& copy) override {
-      submit(stream, {gradient, w, m, v}, {w_out, m_out, v_out, copy}, &Ops::adamw, step, gradient,
-             w, m, v, w_out, m_out, v_out, copy);
+    void run_adamw(Stream& stream, std::span<const tensor::AdamWUpdate> updates) override {
+      const auto one = [](tensor::Ops& ops, Stream& on, const tensor::AdamWUpdate& update) {
+        ops.adamw(on, {&update, 1});
+      };
+      for (const auto& u : updates) {
+        tensor::AdamWUpdate open = u;
+        for (Tensor* x : {&open.gradient, &open.w, &open.m, &open.v, &open.w_out, &open.m_out,
+                          &open.v_out, &open.copy})
+          *x = opened(*x);
+        submit(stream, {u.gradient, u.w, u.m, u.v}, {u.w_out, u.m_out, u.v_out, u.copy}, one, open);
+      }
     }
   };
 

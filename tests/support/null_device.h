@@ -165,9 +165,7 @@ class NullDevice final : public tensor::Device {
                         const Tensor&, const tensor::VocabLoss&, const Tensor&, const Tensor&,
                         const Tensor&) override {}
     void run_sums_of_squares(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
-    void run_adamw(Stream&, const tensor::AdamWStep&, const Tensor&, const Tensor&, const Tensor&,
-                   const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                   const Tensor&) override {}
+    void run_adamw(Stream&, std::span<const tensor::AdamWUpdate>) override {}
   };
 
   NullOps ops_;

@@ -22,6 +22,10 @@ void step_reference(const AdamWStep& s, const Values& gradient, Values& w, Value
   }
 }
 
+void update(Host& host, const AdamWUpdate& update) {
+  host.ops().adamw(host.stream(), {&update, 1});
+}
+
 BOOST_AUTO_TEST_CASE(adamw_follows_the_reference_over_many_steps) {
   for (const int threads : {1, 2}) {
     Host host(threads);
@@ -34,7 +38,7 @@ BOOST_AUTO_TEST_CASE(adamw_follows_the_reference_over_many_steps) {
           .lr = 1e-2f, .beta2 = 0.95f, .weight_decay = 0.1f, .step = step, .gradient_scale = 0.5f};
       const Tensor g = host.normal(DType::f32, {count}, "g" + std::to_string(step));
       step_reference(s, Host::read(g), w_ref, m_ref, v_ref);
-      host.ops().adamw(host.stream(), s, g, w, m, v, w, m, v);
+      update(host, {s, g, w, m, v, w, m, v});
     }
     check_near(w, w_ref, 1e-6);
     check_near(m, m_ref, 1e-6);
@@ -54,15 +58,47 @@ BOOST_AUTO_TEST_CASE(adamw_writes_a_second_generation_and_leaves_the_first) {
   const auto [w_out, m_out, v_out] = state();
   const Tensor g = host.normal(DType::f32, shape, "g");
   const AdamWStep step{.lr = 0.1f, .step = 3};
-  host.ops().adamw(host.stream(), step, g, w, m, v, w_out, m_out, v_out);
+  update(host, {step, g, w, m, v, w_out, m_out, v_out});
   BOOST_TEST(same_bits(w, w_kept));
   BOOST_TEST(same_bits(m, m_kept));
   BOOST_TEST(same_bits(v, v_kept));
   BOOST_TEST(!same_bits(w, w_out));
-  host.ops().adamw(host.stream(), step, g, w, m, v, w, m, v);
+  update(host, {step, g, w, m, v, w, m, v});
   BOOST_TEST(same_bits(w, w_out));
   BOOST_TEST(same_bits(m, m_out));
   BOOST_TEST(same_bits(v, v_out));
+}
+
+// More parameters than a GPU's launch holds, of odd and even lengths, empty ones among them, each
+// with a step of its own.
+BOOST_AUTO_TEST_CASE(adamw_updates_many_parameters_as_one_by_one) {
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Host host(2);
+    std::vector<AdamWUpdate> together, apart;
+    for (std::int64_t i = 0; i < 61; ++i) {
+      const Shape shape{i % 9 == 8 ? 0 : 4 * i + (i % 5 == 4 ? 3 : 0)};
+      const AdamWStep step{.lr = 0.01f * static_cast<float>(i + 1),
+                           .weight_decay = i % 2 == 0 ? 0.1f : 0.0f,
+                           .step = 3};
+      const std::string name = std::to_string(i);
+      const Tensor g = host.normal(DType::f32, shape, "g" + name);
+      for (std::vector<AdamWUpdate>* updates : {&together, &apart}) {
+        const Tensor w = host.normal(DType::f32, shape, "w" + name);
+        const Tensor m = host.normal(DType::f32, shape, "m" + name);
+        const Tensor v = host.zeros(DType::f32, shape);
+        const Tensor copy = i % 3 == 0 ? host.zeros(dtype, shape) : Tensor{};
+        updates->push_back({step, g, w, m, v, w, m, v, copy});
+      }
+    }
+    host.ops().adamw(host.stream(), together);
+    for (const AdamWUpdate& one : apart) update(host, one);
+    for (std::size_t i = 0; i < apart.size(); ++i) {
+      BOOST_TEST(same_bits(together[i].w, apart[i].w), "parameter " << i);
+      BOOST_TEST(same_bits(together[i].m, apart[i].m), "parameter " << i);
+      BOOST_TEST(same_bits(together[i].v, apart[i].v), "parameter " << i);
+      if (apart[i].copy) BOOST_TEST(same_bits(together[i].copy, apart[i].copy), "parameter " << i);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(adamw_writes_a_copy_of_the_weights_for_the_products) {
@@ -77,7 +113,7 @@ BOOST_AUTO_TEST_CASE(adamw_writes_a_copy_of_the_weights_for_the_products) {
         const Tensor m = host.zeros(DType::f32, shape), v = host.zeros(DType::f32, shape);
         const Tensor whole = host.normal(dtype, {count + 16}, "copy");
         const Tensor copy{whole.as<std::byte>() + offset, dtype, shape};
-        host.ops().adamw(host.stream(), {.lr = 0.1f, .step = 3}, g, w, m, v, w, m, v, copy);
+        update(host, {{.lr = 0.1f, .step = 3}, g, w, m, v, w, m, v, copy});
         const Tensor expected = host.zeros(dtype, shape);
         host.ops().copy(host.stream(), w, expected);
         BOOST_TEST(same_bits(copy, expected),

@@ -128,7 +128,7 @@ class TransformerStage final : public Stage {
 
  private:
   void pack_if_stale();
-  void update_twin(const Parameter& parameter, const tensor::AdamWStep& step);
+  void add_update_of_twin(const Parameter& parameter, const tensor::AdamWStep& step);
 
   const StageSpec spec_;
   tensor::TensorParallelGroups groups_, groups_again_;
@@ -146,6 +146,7 @@ class TransformerStage final : public Stage {
   /// By parameter: what apply() writes beside its weight, instead of packing; empty if the device
   /// must pack.
   std::vector<Tensor> packed_copies_;
+  std::vector<tensor::AdamWUpdate> updates_;  // scratch memory of apply()
   bool packed_is_stale_ = true;
   bool has_previous_ = false;
   std::int64_t given_up_bytes_ = 0;  ///< of gradients, until the next step
@@ -175,6 +176,7 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
   for (const Chunk& chunk : chunks_) chunk.add_packed_copies(matrices);
   // Weights that others update are packed when they have come.
   if (spec_.state.count == 1) packed_copies_ = copies_of(parameters_.all(), matrices);
+  updates_.reserve(2 * parameters_.all().size());  // with twins
 }
 
 StageMemory TransformerStage::allocated() const {
@@ -282,30 +284,34 @@ void TransformerStage::squared_norms(std::span<double> out) const {
 void TransformerStage::apply(const tensor::AdamWStep& step) {
   if (spec_.keep_previous) parameters_.save_weights(streams_.backward());
   const auto now = parameters_.all(), next = parameters_.next();
+  updates_.clear();
   for (std::size_t i = 0; i < now.size(); ++i) {
     const Parameter& parameter = now[i];
     if (parameter.update.frozen) continue;
     const tensor::AdamWStep own_step = step_of(parameter.update, step);
     const Tensor& weight = parameter.kept_weight;
     if (weight.num_elements() > 0)
-      ops_.adamw(streams_.backward(), own_step, parameter.kept_gradient, weight, parameter.exp_avg,
-                 parameter.exp_avg_sq, weight, next[i].exp_avg, next[i].exp_avg_sq,
-                 packed_copies_.empty() ? Tensor{} : packed_copies_[i]);
-    if (parameter.twin_slice >= 0) update_twin(parameter, own_step);
+      updates_.push_back({own_step, parameter.kept_gradient, weight, parameter.exp_avg,
+                          parameter.exp_avg_sq, weight, next[i].exp_avg, next[i].exp_avg_sq,
+                          packed_copies_.empty() ? Tensor{} : packed_copies_[i]});
+    if (parameter.twin_slice >= 0) add_update_of_twin(parameter, own_step);
   }
+  // All at once, because a small parameter alone occupies a GPU for as long as a launch takes.
+  ops_.adamw(streams_.backward(), updates_);
   streams_.synchronize();
   if (spec_.keep_previous) parameters_.swap_moments();
   has_previous_ = spec_.keep_previous;
   packed_is_stale_ = packed_copies_.empty();
 }
 
-/// Updates the slice that is kept for another replica.
-void TransformerStage::update_twin(const Parameter& parameter, const tensor::AdamWStep& step) {
+/// Of the slice that is kept for another replica.
+void TransformerStage::add_update_of_twin(const Parameter& parameter,
+                                          const tensor::AdamWStep& step) {
   const Tensor& weight = parameter.twin_weight;
   if (weight.num_elements() == 0) return;
-  ops_.adamw(streams_.backward(), step, parameter.twin_gradient, weight, parameter.twin_exp_avg,
-             parameter.twin_exp_avg_sq, weight, parameter.twin_exp_avg, parameter.twin_exp_avg_sq,
-             {});
+  updates_.push_back({step, parameter.twin_gradient, weight, parameter.twin_exp_avg,
+                      parameter.twin_exp_avg_sq, weight, parameter.twin_exp_avg,
+                      parameter.twin_exp_avg_sq});
 }
 
 void TransformerStage::step_back() {

@@ -80,14 +80,14 @@ void CpuOps::run_sums_of_squares(Stream&, const Tensor& x, std::int64_t piece, c
       });
 }
 
-void CpuOps::run_adamw(Stream& stream, const AdamWStep& step, const Tensor& gradient,
-                       const Tensor& w, const Tensor& m, const Tensor& v, const Tensor& w_out,
-                       const Tensor& m_out, const Tensor& v_out, const Tensor& copy) {
-  const AdamWState in{w.as<float>(), m.as<float>(), v.as<float>()};
-  const AdamWState out{w_out.as<float>(), m_out.as<float>(), v_out.as<float>()};
-  call_for_ranges(threads_, gradient.num_elements(), kGrain, HWY_DYNAMIC_DISPATCH(adamw_range),
-                  AdamWFactors(step), gradient.as<float>(), in, out);
-  if (copy) this->copy(stream, w_out, copy);
+void CpuOps::run_adamw(Stream& stream, std::span<const AdamWUpdate> updates) {
+  for (const AdamWUpdate& u : updates) {
+    const AdamWState in{u.w.as<float>(), u.m.as<float>(), u.v.as<float>()};
+    const AdamWState out{u.w_out.as<float>(), u.m_out.as<float>(), u.v_out.as<float>()};
+    call_for_ranges(threads_, u.gradient.num_elements(), kGrain, HWY_DYNAMIC_DISPATCH(adamw_range),
+                    AdamWFactors(u.step), u.gradient.as<float>(), in, out);
+    if (u.copy) copy(stream, u.w_out, u.copy);
+  }
 }
 
 }  // namespace troupe::tensor

@@ -119,9 +119,8 @@ void add_optimizer_ops(Kernels& kernels) {
   constexpr std::int64_t kPieces = 256;
   constexpr std::int64_t piece = (kParameters + kPieces - 1) / kPieces;
   const Tensor sums = kernels.zeros(DType::f64, {kPieces});
-  const AdamWStep step{};
-  kernels.add("adamw", 30 * kElements,
-              [&](Ops& ops, Stream& s) { ops.adamw(s, step, g, w, m, v, w, m, v, copy); });
+  const AdamWUpdate update{{}, g, w, m, v, w, m, v, copy};
+  kernels.add("adamw", 30 * kElements, [&](Ops& ops, Stream& s) { ops.adamw(s, {&update, 1}); });
   kernels.add("sums_of_squares", 4 * kElements,
               [&](Ops& ops, Stream& s) { ops.sums_of_squares(s, g, piece, sums); });
   kernels.clear();

@@ -1,8 +1,11 @@
 #include "tensor/cuda/kernels/elements/elementwise_kernels.h"
 
+#include <algorithm>
+
 #include "tensor/cuda/kernels/grid/elementwise.h"
 #include "tensor/cuda/kernels/grid/philox.h"
 #include "tensor/cuda/kernels/grid/row_packs.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::tensor::cuda {
 namespace {
@@ -94,15 +97,27 @@ __global__ void __launch_bounds__(kElementThreads)
 
 constexpr int kUpdated = 4;  // elements of a thread of adamw_kernel at a time
 
+/// The parameters of a launch, whose packs lie behind each other: parameter i has those from
+/// first[i] to first[i + 1].
+struct AdamWBatch {
+  std::int64_t first[kAdamWParameters + 1];
+  AdamWParameter parameters[kAdamWParameters];
+};
+static_assert(sizeof(AdamWBatch) <= 4096 - sizeof(std::int64_t), "the arguments of a kernel");
+
 /// Four loads of 16 bytes are on their way before the first is used.
 template <typename Copy, bool kAligned>
-__global__ void __launch_bounds__(kElementThreads) adamw_kernel(AdamWUpdate a) {
-  const AdamWFactors& f = a.factors;
+__global__ void __launch_bounds__(kElementThreads) adamw_kernel(AdamWBatch batch,
+                                                                std::int64_t packs) {
   using Packs = RowPacks<kUpdated, kAligned>;
-  const std::int64_t packs = Packs::count(a.count);
   const std::int64_t step = std::int64_t{gridDim.x} * kElementThreads;
-  for (std::int64_t pack = std::int64_t{blockIdx.x} * kElementThreads + threadIdx.x; pack < packs;
-       pack += step) {
+  int number = 0;
+  for (std::int64_t at = std::int64_t{blockIdx.x} * kElementThreads + threadIdx.x; at < packs;
+       at += step) {
+    while (at >= batch.first[number + 1]) ++number;
+    const AdamWParameter& a = batch.parameters[number];
+    const AdamWFactors& f = a.factors;
+    const std::int64_t pack = at - batch.first[number];
     const Pack<kUpdated> gradient = Packs::load(a.gradient, pack, a.count);
     Pack<kUpdated> w = Packs::load(a.w, pack, a.count);
     Pack<kUpdated> m = Packs::load(a.m, pack, a.count);
@@ -167,19 +182,56 @@ void launch_dropout(DType dtype, const Dropout& dropout, const MatrixSlice& slic
             });
 }
 
-void launch_adamw(const AdamWUpdate& a, cudaStream_t stream) {
+namespace {
+
+bool is_aligned(const AdamWParameter& a) {
+  return rows_are_aligned(a.count, kUpdated,
+                          {a.gradient, a.w, a.m, a.v, a.w_out, a.m_out, a.v_out, a.copy});
+}
+
+/// Launches those parameters for which `is_one` holds.
+template <typename Copy, bool kAligned, typename IsOne>
+void launch_adamw_of(std::span<const AdamWParameter> parameters, const IsOne& is_one,
+                     cudaStream_t stream) {
   constexpr std::int64_t kBlocks = 8;  // for each multiprocessor
-  const bool aligned = rows_are_aligned(
-      a.count, kUpdated, {a.gradient, a.w, a.m, a.v, a.w_out, a.m_out, a.v_out, a.copy});
-  with_act_type(a.copy_dtype, [&](auto copy) {
-    with_constant(aligned, [&](auto is_aligned) {
-      using Copy = typename decltype(copy)::type;
-      const std::int64_t packs = RowPacks<kUpdated, is_aligned()>::count(a.count);
-      launch(adamw_kernel<Copy, is_aligned()>,
-             dim3(grid_blocks(divide_up<std::int64_t>(packs, kElementThreads), kBlocks)),
-             dim3(kElementThreads), 0, stream, a);
-    });
-  });
+  AdamWBatch batch{};
+  std::size_t count = 0;
+  for (const AdamWParameter& a : parameters) {
+    if (a.count == 0 || is_aligned(a) != kAligned || !is_one(a)) continue;
+    batch.parameters[count] = a;
+    batch.first[count + 1] = batch.first[count] + RowPacks<kUpdated, kAligned>::count(a.count);
+    ++count;
+  }
+  const std::int64_t packs = batch.first[count];
+  if (packs == 0) return;
+  launch(adamw_kernel<Copy, kAligned>,
+         dim3(grid_blocks(divide_up<std::int64_t>(packs, kElementThreads), kBlocks)),
+         dim3(kElementThreads), 0, stream, batch, packs);
+}
+
+}  // namespace
+
+void launch_adamw(std::span<const AdamWParameter> parameters, cudaStream_t stream) {
+  TROUPE_ASSERT(parameters.size() <= kAdamWParameters);
+  const auto copies = [](DType dtype) {
+    return [dtype](const AdamWParameter& a) { return a.copy && a.copy_dtype == dtype; };
+  };
+  // What has no copy goes with those that have.
+  const auto others = [&](DType dtype) {
+    return [is_other = copies(dtype)](const AdamWParameter& a) { return !is_other(a); };
+  };
+  const bool narrows = std::ranges::any_of(parameters, copies(DType::bf16));
+  const bool copies_float = std::ranges::any_of(parameters, copies(DType::f32));
+  if (narrows) {
+    launch_adamw_of<__nv_bfloat16, true>(parameters, others(DType::f32), stream);
+    launch_adamw_of<__nv_bfloat16, false>(parameters, others(DType::f32), stream);
+    if (!copies_float) return;
+    launch_adamw_of<float, true>(parameters, copies(DType::f32), stream);
+    launch_adamw_of<float, false>(parameters, copies(DType::f32), stream);
+    return;
+  }
+  launch_adamw_of<float, true>(parameters, others(DType::bf16), stream);
+  launch_adamw_of<float, false>(parameters, others(DType::bf16), stream);
 }
 
 }  // namespace troupe::tensor::cuda

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "tensor/cuda/kernels/grid/grid_types.h"
 #include "tensor/device/ops.h"
@@ -39,9 +41,9 @@ void launch_gelu(DType dtype, const void* x, void* y, std::int64_t n, cudaStream
 void launch_gelu_backward(DType dtype, const void* x, const void* dy, void* dx, std::int64_t n,
                           cudaStream_t stream);
 
-/// One update of `count` float32 elements, as AdamWFactors says. The outputs may be the inputs.
-/// `copy`, of float32 or bfloat16 elements, becomes w_out; null: there is none.
-struct AdamWUpdate {
+/// The update of a parameter's `count` float32 elements, as AdamWFactors says. The outputs may be
+/// the inputs. `copy`, of float32 or bfloat16 elements, becomes w_out; null: there is none.
+struct AdamWParameter {
   AdamWFactors factors;
   std::int64_t count = 0;
   const float* gradient = nullptr;
@@ -50,6 +52,11 @@ struct AdamWUpdate {
   void* copy = nullptr;
   DType copy_dtype = DType::f32;
 };
-void launch_adamw(const AdamWUpdate& update, cudaStream_t stream);
+/// How many parameters a launch updates at most: those of a layer, and so few that a kernel's
+/// arguments hold them.
+inline constexpr std::size_t kAdamWParameters = 24;
+/// Updates kAdamWParameters at most, in one launch if all are aligned to 16 bytes and their copies
+/// are of one type.
+void launch_adamw(std::span<const AdamWParameter> parameters, cudaStream_t stream);
 
 }  // namespace troupe::tensor::cuda
