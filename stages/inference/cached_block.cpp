@@ -9,7 +9,7 @@ tensor::LinearShape inference_shape(const InferenceLayers& spec) {
   return {.rows = spec.layer.seq_len,
           .dtype = dtype,
           .output_dtype = dtype,
-          .other_rows = spec.few_rows,
+          .other_rows = {spec.few_rows},
           .gradients = false};
 }
 

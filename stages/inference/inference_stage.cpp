@@ -54,7 +54,7 @@ InferenceStage::InferenceStage(const InferenceSpec& spec, tensor::Device& device
     whole.in = shape.C;
     whole.out = vocabulary;
     whole.output_dtype = DType::f32;
-    whole.other_rows = 0;
+    whole.other_rows.clear();
     head_.norm.emplace(spec.model, shape.S, shape.C, device);
     head_.projection = std::make_unique<tensor::ColumnParallelLinear>(device, whole, parallel);
     head_.weights.master = parameters_.head_weights(Pass::forward);

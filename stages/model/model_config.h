@@ -100,6 +100,8 @@ struct ModelConfig {
   Initializer initializer = Initializer::normal;
   double hidden_dropout = 0;     ///< probability, in training, at the residual stream's inputs
   double attention_dropout = 0;  ///< of attention's probabilities
+  /// Tokens whose logits the head has in memory at a time; 0: as many as take 256 MiB.
+  std::int64_t loss_chunk = 0;
   tensor::DType dtype = tensor::DType::f32;  ///< of compute and of edges; weights are float32
   /// Parameters that training treats otherwise than the rest; the first group that matches decides.
   std::vector<ParameterGroup> groups{};

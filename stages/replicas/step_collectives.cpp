@@ -64,7 +64,13 @@ void keep_largest(std::int64_t& largest, std::int64_t elements) {
 std::vector<std::vector<int>> reads_of(const StageSpec& stage, int chunk, Pass pass) {
   const ChunkSpec& spec = stage.chunks[static_cast<std::size_t>(chunk)];
   const ParameterLayout layout = lay_out_parameters(stage);
-  const ChunkLayers layers{.spec = spec, .sharding = stage.sharding, .recompute = stage.recompute};
+  const std::int64_t tokens =
+      row_sizes(stage.documents, stage.micro * stage.seq_len, stage.sharding.size).capacity;
+  const ChunkLayers layers{
+      .spec = spec,
+      .sharding = stage.sharding,
+      .recompute = stage.recompute,
+      .head_is_in_parts = head_parts(stage.model, tokens, stage.sharding.size).are_divided};
   std::vector<std::vector<int>> reads;
   for (const Node& node : row_of(layers, pass).nodes) {
     reads.emplace_back();

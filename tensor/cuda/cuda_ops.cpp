@@ -248,6 +248,11 @@ void CudaOps::run_vocab_loss(Stream& stream, const Tensor& exponentials,
                     handle_of(stream));
 }
 
+void CudaOps::run_sum_losses(Stream& stream, const Tensor& token_losses, const Tensor& sum) {
+  launch_sum(token_losses.as<double>(), token_losses.num_elements(), sum.as<double>(),
+             handle_of(stream));
+}
+
 void CudaOps::run_sums_of_squares(Stream& stream, const Tensor& x, std::int64_t piece,
                                   const Tensor& sums) {
   launch_sums_of_squares(x.as<float>(), x.num_elements(), piece, sums.as<double>(),

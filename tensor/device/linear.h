@@ -17,9 +17,9 @@ struct LinearShape {
   DType output_dtype = DType::f32;
   /// If not 0, a call may have fewer rows: a multiple of row_step, which divides `rows`.
   std::int64_t row_step = 0;
-  /// If not 0, another number of rows that a call may have: inference multiplies a whole prompt
-  /// with a weight, and later single tokens.
-  std::int64_t other_rows = 0;
+  /// Other numbers of rows that a call may have: inference multiplies a whole prompt with a weight,
+  /// and later single tokens; a head multiplies tokens in parts.
+  std::vector<std::int64_t> other_rows{};
   /// Whether gradients may be asked for. If not, a packed weight is of one orientation.
   bool gradients = true;
   bool operator==(const LinearShape&) const = default;

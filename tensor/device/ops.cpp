@@ -259,6 +259,11 @@ void Ops::vocab_loss(Stream& stream, const Tensor& exponentials, const VocabColu
   run_vocab_loss(stream, exponentials, columns, targets, sums, loss, sum, dlogits, token_losses);
 }
 
+void Ops::sum_losses(Stream& stream, const Tensor& token_losses, const Tensor& sum) {
+  TROUPE_ASSERT(token_losses.dtype == DType::f64 && is_of(sum, DType::f64, 1));
+  run_sum_losses(stream, token_losses, sum);
+}
+
 void Ops::sums_of_squares(Stream& stream, const Tensor& x, std::int64_t piece, const Tensor& sums) {
   TROUPE_ASSERT(x.dtype == DType::f32 && piece > 0);
   TROUPE_ASSERT(is_of(sums, DType::f64, (x.num_elements() + piece - 1) / piece));

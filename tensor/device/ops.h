@@ -70,6 +70,7 @@ struct VocabLoss {
   OP(vocab_loss, const Tensor& exponentials, const VocabColumns& columns, const Tensor& targets,   \
      const Tensor& sums, const VocabLoss& loss, const Tensor& sum, const Tensor& dlogits,          \
      const Tensor& token_losses)                                                                   \
+  OP(sum_losses, const Tensor& token_losses, const Tensor& sum)                                    \
   OP(sums_of_squares, const Tensor& x, std::int64_t piece, const Tensor& sums)                     \
   OP(adamw, std::span<const AdamWUpdate> updates)
 /// How a back end declares them: its part of op `name` is run_name().
@@ -183,6 +184,11 @@ class Ops {
   void vocab_loss(Stream& stream, const Tensor& exponentials, const VocabColumns& columns,
                   const Tensor& targets, const Tensor& sums, const VocabLoss& loss,
                   const Tensor& sum, const Tensor& dlogits = {}, const Tensor& token_losses = {});
+
+  /// sum (float64, one element) = the sum of token_losses[T] (float64), added as cross_entropy()
+  /// and vocab_loss() add those of T tokens: a loss computed in parts is that of one call, bit for
+  /// bit.
+  void sum_losses(Stream& stream, const Tensor& token_losses, const Tensor& sum);
 
   /// sums[i] (float64) = the sum of squares of the i-th `piece` elements of x[N] (float32), of
   /// which the last may be fewer: N / piece, rounded up, of them. Each is accumulated in float64 in

@@ -41,6 +41,7 @@ struct Setup {
   Moves moves = Moves::at_wait;
   stages::Recompute recompute{};
   bool packed = false;
+  std::int64_t loss_chunk = 0;
 };
 
 /// Tokens in as many rows for any number of shards, so that each has the same documents.
@@ -69,6 +70,7 @@ inline stages::ModelConfig model_of(const Setup& setup) {
           .initializer_range = 0.1,
           .hidden_dropout = setup.dropout,
           .attention_dropout = setup.dropout,
+          .loss_chunk = setup.loss_chunk,
           .dtype = setup.dtype};
 }
 

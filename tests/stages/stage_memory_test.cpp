@@ -74,6 +74,8 @@ std::vector<stages::StageSpec> many_specs() {
         specs.push_back(spec);
         specs.back().model.hidden_dropout = 0.1;
         specs.push_back(spec);
+        specs.back().model.loss_chunk = 3;
+        specs.push_back(spec);
         for (const std::size_t only : {0u, 1u}) {
           specs.push_back(spec);
           specs.back().chunks = {spec.chunks[only]};

@@ -34,6 +34,7 @@ struct Kind {
   double dropout = 0;
   stages::ModelKind model = stages::ModelKind::llama;
   stages::Recompute recompute{};
+  std::int64_t loss_chunk = 0;
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) {
   return out << kind.name;
@@ -56,7 +57,16 @@ const std::vector<Kind> kKinds = {
     {"embedding and head alone", tensor::DType::f32, false, kEnds},
     {"dropout", tensor::DType::f32, true, kWhole, 0.2},
     {"ends with dropout", tensor::DType::bf16, false, kEnds, 0.2},
-    {"gpt2", tensor::DType::f32, true, kWhole, 0, stages::ModelKind::gpt2}};
+    {"gpt2", tensor::DType::f32, true, kWhole, 0, stages::ModelKind::gpt2},
+    {"logits in parts", tensor::DType::bf16, true, kWhole, 0, stages::ModelKind::llama, {}, 5},
+    {"the head alone, in parts",
+     tensor::DType::f32,
+     false,
+     kEnds,
+     0,
+     stages::ModelKind::llama,
+     {},
+     1}};
 
 stages::StageSpec spec_of(const Kind& kind) {
   const bool is_gpt2 = kind.model == stages::ModelKind::gpt2;
@@ -73,6 +83,7 @@ stages::StageSpec spec_of(const Kind& kind) {
                     .initializer_range = 0.1,
                     .hidden_dropout = kind.dropout,
                     .attention_dropout = kind.dropout,
+                    .loss_chunk = kind.loss_chunk,
                     .dtype = kind.dtype},
           .chunks = kind.chunks,
           .recompute = kind.recompute,

@@ -249,6 +249,9 @@ class AsyncDevice final : public tensor::Device {
       submit(stream, {exponentials, targets, sums}, {sum, dlogits, token_losses}, &Ops::vocab_loss,
              exponentials, columns, targets, sums, loss, sum, dlogits, token_losses);
     }
+    void run_sum_losses(Stream& stream, const Tensor& token_losses, const Tensor& sum) override {
+      submit(stream, {token_losses}, {sum}, &Ops::sum_losses, token_losses, sum);
+    }
     void run_sums_of_squares(Stream& stream, const Tensor& x, std::int64_t piece,
                              const Tensor& sums) override {
       submit(stream, {x}, {sums}, &Ops::sums_of_squares, x, piece, sums);

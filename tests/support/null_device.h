@@ -164,6 +164,7 @@ class NullDevice final : public tensor::Device {
     void run_vocab_loss(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
                         const Tensor&, const tensor::VocabLoss&, const Tensor&, const Tensor&,
                         const Tensor&) override {}
+    void run_sum_losses(Stream&, const Tensor&, const Tensor&) override {}
     void run_sums_of_squares(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
     void run_adamw(Stream&, std::span<const tensor::AdamWUpdate>) override {}
   };

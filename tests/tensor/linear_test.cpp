@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(a_layer_without_gradients_has_two_numbers_of_rows) {
   for_each_setup([](DType dtype, Host& host) {
     LinearShape shape{.rows = 70, .in = 48, .out = 80, .dtype = dtype, .output_dtype = dtype};
     const std::size_t with_gradients = host.device().make_linear(shape)->packed_bytes();
-    shape.other_rows = 3;
+    shape.other_rows = {3};
     shape.gradients = false;
     const auto linear = host.device().make_linear(shape);
     host.give_scratch(*linear);

@@ -106,6 +106,40 @@ BOOST_AUTO_TEST_CASE(a_token_without_a_target_has_no_loss_and_no_gradient) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(a_loss_in_parts_is_that_of_one_call) {
+  for_each_setup([](DType dtype, Host& host) {
+    for (const std::int64_t rows : {1, 30, 300}) {
+      constexpr std::int64_t kVocabulary = 21;
+      const std::vector<std::int32_t> targets = targets_for(rows, kVocabulary);
+      const Tensor logits = host.normal(DType::f32, {rows, kVocabulary}, "logits");
+      const Tensor whole = host.output(dtype, {rows, kVocabulary});
+      const double loss = host.cross_entropy(logits, host.ids(targets), 0.5f, whole);
+      const Tensor gradient = host.output(dtype, {rows, kVocabulary});
+      const Tensor losses = host.output(DType::f64, {rows});
+      const auto part_of = [](const Tensor& x, std::int64_t first, std::int64_t count) {
+        const std::int64_t width = x.num_elements() / x.shape[0];
+        const auto offset = static_cast<std::size_t>(first * width) * size_of(x.dtype);
+        return Tensor{x.as<std::byte>() + offset, x.dtype,
+                      width == 1 ? Shape{count} : Shape{count, width}};
+      };
+      for (std::int64_t first = 0; first < rows; first += 7) {
+        const std::int64_t count = std::min<std::int64_t>(7, rows - first);
+        const auto ids = std::span(targets).subspan(static_cast<std::size_t>(first),
+                                                    static_cast<std::size_t>(count));
+        host.number_of([&](const Tensor& unread) {
+          host.ops().cross_entropy(host.stream(), part_of(logits, first, count),
+                                   host.ids({ids.begin(), ids.end()}), 0.5f, unread,
+                                   part_of(gradient, first, count), part_of(losses, first, count));
+        });
+      }
+      BOOST_TEST(same_bits(gradient, whole));
+      BOOST_TEST(host.number_of([&](const Tensor& sum) {
+        host.ops().sum_losses(host.stream(), losses, sum);
+      }) == loss);
+    }
+  });
+}
+
 BOOST_AUTO_TEST_CASE(sums_the_rows_alike_for_any_number_of_threads) {
   Host one(1), two(2);
   const auto targets = targets_for(700, 33);

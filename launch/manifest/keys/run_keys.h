@@ -142,6 +142,11 @@ inline constexpr std::array kRunKeys{
     Key{"model", "attention_dropout", SETTING(model.attention_dropout), "0.0", "",
         "Probability with which training drops the probabilities of attention; none, as in Llama",
         kFraction},
+    Key{"model", "loss_chunk", SETTING(model.loss_chunk), "0", "tokens",
+        "Tokens whose logits are in memory at a time. Fewer than a microbatch has are computed "
+        "once more in the backward, in the place of being kept; 0: all, but no more than take 256 "
+        "MiB",
+        from_zero_to(1e9), "chunked_loss loss_chunk_size ce_chunk_size"},
     Key{"model", "dtype", SETTING(model.dtype, kDTypes), "\"float32\"", "",
         "Type of computation and of messages between stages; weights stay float32. float32 by "
         "default, as exactness comes before speed",

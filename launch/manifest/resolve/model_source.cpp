@@ -24,8 +24,9 @@ constexpr std::array kKindKeys{
 constexpr std::string_view kRotary = "rope_";
 
 /// Keys of [model] that do not say what weights mean, which a run may choose.
-constexpr std::array<std::string_view, 6> kChoices{
-    "from", "initializer_range", "initializer", "hidden_dropout", "attention_dropout", "dtype"};
+constexpr std::array<std::string_view, 7> kChoices{
+    "from", "initializer_range", "initializer", "hidden_dropout", "attention_dropout", "loss_chunk",
+    "dtype"};
 
 /// Whether a key decides what the weights of a model mean.
 bool describes(const stages::ModelConfig& model, const Key& key) {

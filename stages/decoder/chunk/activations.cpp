@@ -155,6 +155,7 @@ void lay_out_backward_scratch(std::span<const ChunkSpec> chunks, const Layers& l
   out.attention.backward = arena.take_bytes(attention_of(layers.block).scratch_bytes().backward);
   out.products.backward = arena.take_bytes(products);
   layers.block.lay_out_backward_scratch(arena, out.block);
+  if (layers.head) layers.head->lay_out_backward_scratch(arena, out.head);
   out.again = RecomputedGroup(chunks, layers, out.block, arena);
   out.head.backward = out.block.backward;
   out.head.gathered_dx = out.block.gathered_dnorm;

@@ -14,8 +14,11 @@ namespace {
 
 ChunkLayers layers_of(const ChunkSpec& spec, const Layers& layers, const Parameters& parameters,
                       const PackedChunk& packed) {
-  ChunkLayers out{
-      .spec = spec, .sharding = layers.sharding, .recompute = layers.recompute, .layers = &layers};
+  ChunkLayers out{.spec = spec,
+                  .sharding = layers.sharding,
+                  .recompute = layers.recompute,
+                  .head_is_in_parts = layers.head && layers.head->is_in_parts(),
+                  .layers = &layers};
   for (std::size_t i = 0; i < out.num_blocks(); ++i) {
     const int layer = spec.first_layer + static_cast<int>(i);
     out.blocks.push_back(

@@ -13,6 +13,7 @@ struct ChunkLayers {
   ChunkSpec spec;
   Sharding sharding{};
   Recompute recompute{};
+  bool head_is_in_parts = false;   ///< HeadParts::are_divided
   const Layers* layers = nullptr;  ///< null: only to learn which nodes there are
   std::vector<BlockWeights> blocks{};
   std::vector<BlockWeights> backward_blocks{};  ///< the same, as backwards read them

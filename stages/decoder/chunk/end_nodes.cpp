@@ -109,9 +109,9 @@ void add_head(NodeList& nodes, const ChunkLayers& layers) {
     nodes
         .forward([&layers, has_loss](const NodeCall& call) {
           if (has_loss(call))
-            layers.layers->head->local_sums(call.forward->targets, call.slot.head);
+            layers.layers->head->local_sums(layers.head, call.forward->targets, call.slot.head);
         })
-        .reads_weights = false;
+        .reads_weights = layers.head_is_in_parts;
     nodes.collective([&layers, has_loss](const NodeCall& call) {
       return has_loss(call) ? layers.layers->head->reduce_sums(call.slot.head) : nullptr;
     });
@@ -119,11 +119,12 @@ void add_head(NodeList& nodes, const ChunkLayers& layers) {
   nodes
       .forward([&layers, has_loss](const NodeCall& call) {
         const ForwardCall& forward = *call.forward;
+        call.slot.head.scale = call.loss_scale;
         if (has_loss(call))
-          layers.layers->head->loss(forward.targets, call.loss_scale, call.slot.head, forward.loss,
+          layers.layers->head->loss(layers.head, forward.targets, call.slot.head, forward.loss,
                                     forward.token_losses);
       })
-      .reads_weights = false;
+      .reads_weights = layers.head_is_in_parts;
 }
 
 void add_head_gradients(NodeList& nodes, const ChunkLayers& layers) {
@@ -140,9 +141,12 @@ void add_head_gradients(NodeList& nodes, const ChunkLayers& layers) {
     nodes.reduce_gradient([&layers](const NodeCall& call) {
       return layers.layers->head->reduce_gradient(call.slot.head, layers.head_deferred(call));
     });
-  nodes.weight_gradient([&layers](const NodeCall& call) {
-    layers.layers->head->weight_gradient(call.slot.head, layers.head_gradients, call.gradient);
-  });
+  nodes
+      .weight_gradient([&layers](const NodeCall& call) {
+        layers.layers->head->weight_gradient(layers.backward_head, call.slot.head,
+                                             layers.head_gradients, call.gradient);
+      })
+      .reads_weights = layers.head_is_in_parts;
   nodes.set_module(Module::final_norm);
   nodes
       .input_gradient([&layers](const NodeCall& call) {

@@ -10,19 +10,26 @@ using tensor::Tensor;
 HeadLoss::HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
       outputs_(spec.model.value_head ? 1 : shape_.V),
+      parts_(head_parts(spec.model, shape_.T, spec.parallel.size)),
       parallel_(spec.parallel),
       ops_(device.ops()),
       streams_(streams),
       norm_(spec.model, shape_.S, shape_.C, device) {
   const auto [rows, row_step] = spec.rows();
   const std::int64_t outputs = outputs_ * spec.parallel.size;
-  const tensor::LinearShape whole{.rows = rows,
-                                  .in = shape_.C,
-                                  .out = outputs,
-                                  .dtype = shape_.dtype,
-                                  .output_dtype = DType::f32,
-                                  .row_step = row_step};
-  projection_ = std::make_unique<tensor::ColumnParallelLinear>(device, whole, spec.parallel);
+  tensor::LinearShape whole{.rows = parts_.are_divided ? parts_.block : rows,
+                            .in = shape_.C,
+                            .out = outputs,
+                            .dtype = shape_.dtype,
+                            .output_dtype = DType::f32,
+                            .row_step = parts_.are_divided ? 0 : row_step};
+  for (std::int64_t tokens = rows; tokens > 0; tokens -= row_step > 0 ? row_step : rows)
+    parts_.add_row_counts(tokens, whole.other_rows);
+  const auto make = [&] {
+    return std::make_unique<tensor::ColumnParallelLinear>(device, whole, spec.parallel);
+  };
+  projection_ = make();
+  if (parts_.are_divided) again_ = make();
   if (spec.model.value_head) return;
   loss_ = std::make_unique<tensor::VocabParallelCrossEntropy>(
       device,
@@ -38,15 +45,60 @@ void* HeadLoss::lay_out_packed(Arena& arena) const {
 HeadScratch HeadLoss::lay_out_scratch(Arena& arena) const {
   HeadScratch scratch;
   scratch.targets = arena.take(DType::i32, {shape_.T});
-  scratch.logits = arena.take(DType::f32, {shape_.T, outputs_});
-  if (loss_ && parallel_.size > 1)
-    scratch.loss = {.max = arena.take(DType::f32, {shape_.T}),
-                    .sums = arena.take(DType::f32, {loss_->sums_rows(), shape_.T})};
+  scratch.logits = arena.take(DType::f32, {parts_.rows, outputs_});
+  scratch.loss = lay_out_sums(arena);
+  if (!parts_.are_divided) return scratch;
+  scratch.losses = arena.take(DType::f64, {shape_.T});
+  scratch.gradient = scratch.logits;
+  if (shape_.dtype != DType::f32)
+    scratch.gradient = arena.take(shape_.dtype, {parts_.rows, outputs_});
+  scratch.unread = lay_out_unread(arena);
   return scratch;
+}
+
+void HeadLoss::lay_out_backward_scratch(Arena& arena, HeadScratch& scratch) const {
+  if (!parts_.are_divided) return;
+  scratch.block_gradient = arena.take(shape_.dtype, {parts_.block, outputs_});
+  if (shape_.dtype != DType::f32)
+    scratch.block_logits = arena.take(DType::f32, {parts_.rows, outputs_});
+  scratch.unread_again = lay_out_unread(arena);
+}
+
+tensor::CrossEntropyScratch HeadLoss::lay_out_sums(Arena& arena) const {
+  if (!loss_ || parallel_.size == 1) return {};
+  return {.max = arena.take(DType::f32, {shape_.T}),
+          .sums = parts_.are_divided ? arena.take(DType::f32, {loss_->sums_rows() * shape_.T})
+                                     : arena.take(DType::f32, {loss_->sums_rows(), shape_.T})};
+}
+
+UnreadLoss HeadLoss::lay_out_unread(Arena& arena) const {
+  UnreadLoss unread{.loss = arena.take(DType::f64, {1}), .sums = {}};
+  if (parallel_.size > 1) unread.sums = arena.take(DType::f32, {loss_->sums_rows() * parts_.rows});
+  return unread;
+}
+
+tensor::ScratchBytes HeadLoss::product_scratch_bytes() const {
+  tensor::ScratchBytes bytes = projection_->scratch_bytes();
+  if (!again_) return bytes;
+  const auto [forward, backward] = again_->scratch_bytes();
+  return {.forward = std::max(bytes.forward, backward),
+          .backward = std::max(bytes.backward, forward)};
+}
+
+void HeadLoss::set_product_scratch(const tensor::Scratch& scratch) const {
+  projection_->set_scratch(scratch);
+  if (again_ && scratch.backward)
+    again_->set_scratch({.forward = scratch.backward, .backward = scratch.forward});
 }
 
 HeadActivations HeadLoss::lay_out_activations(Arena& arena, const HeadScratch& scratch) const {
   HeadActivations kept = lay_out_evaluation(arena, scratch);
+  if (parts_.are_divided) {
+    kept.targets = arena.take(DType::i32, {shape_.T});
+    kept.loss = lay_out_sums(arena);
+    kept.dx = arena.take(shape_.dtype, {shape_.T, shape_.C});
+    return kept;
+  }
   kept.dlogits = arena.take(shape_.dtype, {shape_.T, outputs_});
   if (shape_.dtype == DType::f32) kept.logits = kept.dlogits;
   return kept;
@@ -57,8 +109,11 @@ HeadActivations HeadLoss::lay_out_evaluation(Arena& arena, const HeadScratch& sc
           .statistics = norm_.lay_out_statistics(arena),
           .norm = arena.take(shape_.dtype, {shape_.S, shape_.C}),
           .dlogits = {},
-          .logits = scratch.logits,
-          .scratch = scratch};
+          .logits = parts_.are_divided ? Tensor{} : scratch.logits,
+          .scratch = scratch,
+          .targets = scratch.targets,
+          .loss = scratch.loss,
+          .dx = {}};
 }
 
 HeadDeferred HeadLoss::lay_out_deferred(Arena& arena) const {
@@ -72,10 +127,12 @@ void HeadLoss::use_tokens(std::int64_t tokens, HeadActivations& kept) const {
   use_rows(kept.statistics, own);
   use_rows(kept.norm, own);
   HeadScratch& scratch = kept.scratch;
-  for (Tensor* x : {&kept.dlogits, &kept.logits, &scratch.targets, &scratch.logits,
-                    &scratch.loss.max, &scratch.gathered_dx})
+  for (Tensor* x : {&kept.dlogits, &kept.logits, &kept.targets, &kept.loss.max, &kept.dx,
+                    &scratch.losses, &scratch.gathered_dx})
     use_rows(*x, tokens);
-  if (scratch.loss.sums) scratch.loss.sums.shape = {loss_->sums_rows(), tokens};
+  if (Tensor& sums = kept.loss.sums)
+    sums.shape = parts_.are_divided ? tensor::Shape{loss_->sums_rows() * tokens}
+                                    : tensor::Shape{loss_->sums_rows(), tokens};
   use_rows(scratch.forward, tokens);
   use_rows(scratch.backward, tokens);
 }
@@ -97,46 +154,50 @@ std::unique_ptr<tensor::Work> HeadLoss::gather_input(const HeadActivations& kept
 }
 
 void HeadLoss::forward(const HeadWeights& weights, const HeadActivations& kept) const {
+  if (parts_.are_divided) return forward_in_parts(weights, kept);
   projection_->product(streams_.forward(), all_tokens(kept.norm, kept.scratch.forward.input),
                        weights.packed, weights.master.bias, kept.logits);
-  if (loss_ && parallel_.size > 1)
-    loss_->local_max(streams_.forward(), kept.logits, kept.scratch.loss);
+  if (loss_ && parallel_.size > 1) loss_->local_max(streams_.forward(), kept.logits, kept.loss);
 }
 
 std::unique_ptr<tensor::Work> HeadLoss::reduce_max(const HeadActivations& kept) const {
-  return loss_->reduce_max(streams_.forward(), kept.scratch.loss);
+  return loss_->reduce_max(streams_.forward(), kept.loss);
 }
 
-void HeadLoss::local_sums(std::span<const std::int32_t> targets,
+void HeadLoss::local_sums(const HeadWeights& weights, std::span<const std::int32_t> targets,
                           const HeadActivations& kept) const {
   tensor::Stream& stream = streams_.forward();
-  ops_.copy(stream, host_tokens(targets), kept.scratch.targets);
-  loss_->local_sums(stream, kept.logits, kept.scratch.targets, kept.scratch.loss);
+  ops_.copy(stream, host_tokens(targets), kept.targets);
+  if (parts_.are_divided) return sums_in_parts(weights, kept);
+  loss_->local_sums(stream, kept.logits, kept.targets, kept.loss);
 }
 
 std::unique_ptr<tensor::Work> HeadLoss::reduce_sums(const HeadActivations& kept) const {
-  return loss_->reduce_sums(streams_.forward(), kept.scratch.loss);
+  return loss_->reduce_sums(streams_.forward(), kept.loss);
 }
 
-void HeadLoss::loss(std::span<const std::int32_t> targets, float scale, const HeadActivations& kept,
-                    const Tensor& sum, const Tensor& token_losses) const {
+void HeadLoss::loss(const HeadWeights& weights, std::span<const std::int32_t> targets,
+                    const HeadActivations& kept, const Tensor& sum,
+                    const Tensor& token_losses) const {
   tensor::Stream& stream = streams_.forward();
-  const HeadScratch& scratch = kept.scratch;
   // One shard needs no exchange between maximum, sums and loss: one op computes all.
-  if (parallel_.size == 1) {
-    ops_.copy(stream, host_tokens(targets), scratch.targets);
-    return ops_.cross_entropy(stream, kept.logits, scratch.targets, scale, sum, kept.dlogits,
-                              token_losses);
-  }
-  loss_->finish(stream, kept.logits, scratch.targets, scratch.loss, scale, sum, kept.dlogits,
-                token_losses);
+  if (parallel_.size == 1) ops_.copy(stream, host_tokens(targets), kept.targets);
+  if (parts_.are_divided)
+    loss_in_parts(weights, kept, sum, token_losses);
+  else if (parallel_.size == 1)
+    ops_.cross_entropy(stream, kept.logits, kept.targets, kept.scale, sum, kept.dlogits,
+                       token_losses);
+  else
+    loss_->finish(stream, kept.logits, kept.targets, kept.loss, kept.scale, sum, kept.dlogits,
+                  token_losses);
   if (parallel_.shard > 0) ops_.fill_zero(stream, sum);
 }
 
 void HeadLoss::input_gradient(const HeadWeights& weights, const HeadActivations& kept,
                               const HeadDeferred& deferred) const {
-  projection_->input_gradient(streams_.backward(), kept.dlogits, weights.packed,
-                              all_tokens(deferred.dx, kept.scratch.gathered_dx));
+  const Tensor& dx = all_tokens(deferred.dx, kept.scratch.gathered_dx);
+  if (parts_.are_divided) return ops_.copy(streams_.backward(), kept.dx, dx);
+  projection_->input_gradient(streams_.backward(), kept.dlogits, weights.packed, dx);
 }
 
 std::unique_ptr<tensor::Work> HeadLoss::reduce_gradient(const HeadActivations& kept,
@@ -156,11 +217,15 @@ std::unique_ptr<tensor::Work> HeadLoss::gather_input_again(const HeadActivations
                                          kept.scratch.backward.input);
 }
 
-void HeadLoss::weight_gradient(const HeadActivations& kept, const HeadParameters& gradients,
-                               tensor::Gradient which) const {
-  projection_->weight_gradient(streams_.backward(), kept.dlogits,
-                               all_tokens(kept.norm, kept.scratch.backward.input),
-                               gradients.projection, {}, which);
+void HeadLoss::weight_gradient(const HeadWeights& weights, const HeadActivations& kept,
+                               const HeadParameters& gradients, tensor::Gradient which) const {
+  if (parts_.are_divided) return weight_gradient_in_parts(weights, kept, gradients, which);
+  const Tensor& x = all_tokens(kept.norm, kept.scratch.backward.input);
+  for_each_part({0, x.shape[0]}, parts_.block, [&](const RowRange& block) {
+    projection_->weight_gradient(streams_.backward(), part_of(kept.dlogits, block),
+                                 part_of(x, block), gradients.projection, {}, which);
+    which = tensor::Gradient::added;
+  });
 }
 
 void HeadLoss::weight_gradient_norm(const HeadDeferred& deferred, const HeadParameters& gradients,

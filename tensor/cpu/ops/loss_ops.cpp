@@ -199,6 +199,16 @@ void CpuOps::run_cross_entropy(Stream&, const Tensor& logits, const Tensor& targ
       });
 }
 
+void CpuOps::run_sum_losses(Stream&, const Tensor& token_losses, const Tensor& sum) {
+  *sum.as<double>() = parallel_sum(threads_, token_losses.num_elements(),
+                                   [&](std::int64_t begin, std::int64_t end) {
+                                     double loss = 0;
+                                     for (std::int64_t t = begin; t < end; ++t)
+                                       loss += token_losses.as<double>()[t];
+                                     return loss;
+                                   });
+}
+
 void CpuOps::run_vocab_max(Stream&, const Tensor& logits, std::int64_t valid, const Tensor& max) {
   call_for_ranges(threads_, logits.shape[0], kRowGrain, HWY_DYNAMIC_DISPATCH(vocab_max_rows),
                   logits, valid, max);
