@@ -1,15 +1,13 @@
 #include "tensor/cuda/runtime/cuda_event.h"
 
-#include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "tensor/cuda/runtime/cuda_error.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::tensor::cuda {
 namespace {
-
-constexpr double kReferenceAge_s = 4;  // float32 milliseconds keep half a microsecond so long
 
 double now_s() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -31,25 +29,29 @@ EventHandle::~EventHandle() {
   (void)cudaEventDestroy(handle_);  // of a context that failed, too: nobody could act on an error
 }
 
-std::shared_ptr<const DeviceClock::Reference> DeviceClock::reference() {
-  const std::lock_guard lock(mutex_);
-  if (references_.empty() || now_s() - references_.back()->host_s > kReferenceAge_s) renew();
-  return references_.back();
+DeviceClock::DeviceClock(double age_s) : age_s_(age_s), newest_(begin()) {
+  check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
 }
 
-void DeviceClock::renew() {
-  const auto unused = std::find_if(references_.begin(), references_.end(),
-                                   [](const auto& r) { return r.use_count() == 1; });
-  if (unused == references_.end()) {
-    references_.push_back(std::make_shared<Reference>());
-  } else {
-    std::rotate(unused, unused + 1, references_.end());
-  }
-  Reference& reference = *references_.back();
-  const double before_s = now_s();
-  check(cudaEventRecord(reference.event.get(), stream_.get()), "cudaEventRecord");
-  check(cudaEventSynchronize(reference.event.get()), "cudaEventSynchronize");
-  reference.host_s = (before_s + now_s()) / 2;
+std::shared_ptr<const DeviceClock::Reference> DeviceClock::reference() {
+  const std::lock_guard lock(mutex_);
+  if (next_ && next_->host_s > 0) newest_ = std::exchange(next_, nullptr);
+  if (!next_ && now_s() - newest_->host_s >= age_s_) next_ = begin();
+  return newest_;
+}
+
+std::shared_ptr<DeviceClock::Reference> DeviceClock::begin() {
+  auto reference = std::make_shared<Reference>();
+  check(cudaEventRecord(reference->event.get(), stream_.get()), "cudaEventRecord");
+  // The call may come when this clock is gone. If the GPU fails it never comes.
+  auto* const told = new std::shared_ptr<Reference>(reference);
+  const auto stamp = [](void* argument) {
+    const std::unique_ptr<std::shared_ptr<Reference>> reached(
+        static_cast<std::shared_ptr<Reference>*>(argument));
+    (*reached)->host_s = now_s();
+  };
+  check(cudaLaunchHostFunc(stream_.get(), stamp, told), "cudaLaunchHostFunc");
+  return reference;
 }
 
 CudaEvent::CudaEvent(int device, DeviceClock* clock)

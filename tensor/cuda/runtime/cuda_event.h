@@ -2,9 +2,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "tensor/cuda/runtime/cuda_stream.h"
 #include "tensor/device/device.h"
@@ -30,24 +30,33 @@ class EventHandle {
 /// Relates the time stamps of a GPU to the steady clock of the host. CUDA only tells the
 /// milliseconds between two events, as a float32; so a reference is renewed before it loses
 /// microseconds. Any thread may call.
+///
+/// No call but the constructor waits for the GPU. A stream may share its hardware queue with one
+/// that computes, and then an event of it comes a whole step late: a new reference serves once the
+/// GPU has told the host that it is there, and until then the one before it does.
 class DeviceClock {
  public:
   /// A moment known in both clocks.
   struct Reference {
-    EventHandle event{true, false};
-    double host_s = 0;
+    EventHandle event{true};
+    std::atomic<double> host_s{0};  ///< 0: the GPU has not come to it
   };
 
-  /// A reference before now, at most a few seconds ago. Each few seconds one call waits for the GPU
-  /// to stamp an event of an idle stream, some microseconds.
+  /// Makes the first reference, for which it waits. `age_s`: that at which one is renewed; float32
+  /// milliseconds keep half a microsecond for 4 seconds.
+  explicit DeviceClock(double age_s = 4);
+
+  /// A moment before now.
   std::shared_ptr<const Reference> reference();
 
  private:
-  void renew();
+  std::shared_ptr<Reference> begin();
 
-  std::mutex mutex_;
+  const double age_s_;
+  std::mutex mutex_;  // guards the rest, and is never held for long
   StreamHandle stream_;
-  std::vector<std::shared_ptr<Reference>> references_;  // the newest is the last; others are reused
+  std::shared_ptr<Reference> newest_;  // there is one
+  std::shared_ptr<Reference> next_;    // under way, or null
 };
 
 class CudaEvent final : public Event {

@@ -142,6 +142,21 @@ BOOST_FIXTURE_TEST_CASE(times_of_marks_are_those_of_the_gpu, Fixture) {
   BOOST_TEST(std::abs(second->reached_s() - first->reached_s() - 7.5e-3) < 1e-9);
 }
 
+// As where its stream shares a queue with one that computes: the mark comes when that has run.
+BOOST_FIXTURE_TEST_CASE(the_clock_goes_by_an_older_moment_until_the_gpu_has_come_to_a_new_one,
+                        Fixture) {
+  DeviceClock clock(0);
+  const auto first = clock.reference();
+  BOOST_TEST(first->host_s > 0);
+  BOOST_TEST(clock.reference() == first);
+  BOOST_TEST(clock.reference() == first);
+  host.run();
+  const auto second = clock.reference();
+  BOOST_TEST(second != first);
+  BOOST_TEST(second->host_s >= first->host_s);
+  BOOST_TEST(clock.reference() == second);
+}
+
 BOOST_FIXTURE_TEST_CASE(scratch_memory_grows_when_nothing_uses_it, Fixture) {
   const auto stream = device.make_stream();
   auto& kernels = static_cast<KernelStream&>(*stream);
