@@ -143,6 +143,8 @@ struct RunSpec {
     tensor::DeviceSpec device;  ///< what each worker computes with
     /// How the devices' own groups add, if they have any.
     tensor::CollectiveSums collectives = tensor::CollectiveSums::ordered;
+    /// The GPUs of each machine that workers take by turns (tensor::gpus_in_order); none: all.
+    std::vector<std::string> gpus;
     /// Whether the library for CUDA stands in for GPUs on the host, where ranks may be many. Only
     /// the launching process knows it.
     bool emulates_gpus = false;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "stages/storage/claim.h"
 #include "tensor/device/device.h"
 #include "tensor/errors/error.h"
+#include "tensor/libraries/gpu_choice.h"
 
 namespace troupe::actors {
 namespace {
@@ -34,6 +36,25 @@ std::uint64_t resident_memory() {
   return file ? resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
+/// What a worker computes with: of several GPUs of its machine the one whose turn it is.
+tensor::DeviceSpec device_of(const RunSpec::Cluster& cluster, int worker) {
+  tensor::DeviceSpec device = cluster.device;
+  if (device.kind != tensor::DeviceKind::cuda) return device;
+  if (!cluster.gpus.empty()) {
+    const std::string& chosen = tensor::turn_of<std::string>(worker, cluster.gpus);
+    // Nothing has called CUDA in this process yet, and from now on it sees this one alone.
+    if (tensor::is_gpu_instance(chosen)) {
+      setenv("CUDA_VISIBLE_DEVICES", chosen.c_str(), 1);
+      return device;
+    }
+  }
+  const tensor::DeviceReport report = tensor::report_cuda_devices();
+  if (report.devices.empty()) return device;  // the device that is made tells what is missing
+  const std::vector<int> order = tensor::gpus_in_order(report.devices, cluster.gpus);
+  device.index = tensor::turn_of<int>(worker, order);
+  return device;
+}
+
 }  // namespace
 
 RankExecutor::RankExecutor(RunSpec spec, const Member& self, NodeFactory make_node,
@@ -43,7 +64,7 @@ RankExecutor::RankExecutor(RunSpec spec, const Member& self, NodeFactory make_no
       make_node_(std::move(make_node)),
       files_(std::move(files)),
       slots_(std::make_shared<transport::SlotPool>()),
-      device_(tensor::make_device(spec_.cluster.device)),
+      device_(tensor::make_device(device_of(spec_.cluster, self_.id))),
       node_(new_node()),
       warm_stage_(spec_, *device_, slots_, node_->shares_memory()) {}
 

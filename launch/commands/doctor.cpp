@@ -22,6 +22,7 @@
 #include "launch/host/machine.h"
 #include "launch/host/quantities.h"
 #include "tensor/errors/error.h"
+#include "tensor/libraries/gpu_choice.h"
 #include "transport/node/ucx_node.h"
 
 namespace troupe::launch {
@@ -175,6 +176,12 @@ std::vector<Checkup> examine_gpus(const tensor::DeviceReport& report) {
   if (!report.driver.empty()) checkups.push_back({.what = "gpu driver", .detail = report.driver});
   for (std::size_t i = 0; i < report.devices.size(); ++i)
     checkups.push_back(gpu(i, report.devices[i]));
+  if (report.devices.size() > 1)
+    checkups.push_back(
+        {.what = "gpu order",
+         .detail = fmt::format("ranks take {} by turns, unless cluster.gpus says "
+                               "otherwise",
+                               fmt::join(tensor::gpus_in_order(report.devices, {}), ", "))});
   for (const tensor::LibraryVersion& library : report.libraries)
     checkups.push_back(
         {.what = "gpu library",

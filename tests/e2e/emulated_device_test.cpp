@@ -31,6 +31,24 @@ BOOST_AUTO_TEST_CASE(a_run_has_the_losses_of_the_cpu) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(ranks_take_the_gpus_that_are_chosen) {
+  const Workplace place;
+  const Keys chosen = with(kCuda, {{"cluster.gpus", "[0]"}});
+  BOOST_TEST((trained(place, "chosen", chosen) == trained(place, "any", kCuda)));
+  for (const auto& [gpus, word] :
+       {std::pair("[7]", "no GPU 7"), std::pair("[\"GPU-1\"]", "GPU-1")}) {
+    const Finished refused =
+        troupe({"launch", place.manifest("refused", with(kCuda, {{"cluster.gpus", gpus}}))});
+    BOOST_TEST(refused.exit_code == 69);
+    for (const std::string text : {"cluster.gpus", word, "0 (Emulated GPU"})
+      BOOST_TEST(refused.err.find(text) != std::string::npos, refused.err);
+  }
+  const Finished on_cpu =
+      troupe({"plan", place.manifest("cpu", with(kCpu, {{"cluster.gpus", "[0]"}}))});
+  BOOST_TEST(on_cpu.exit_code == 78);
+  BOOST_TEST(on_cpu.err.find("cluster.device = 'cuda'") != std::string::npos, on_cpu.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_checkpoint_resumes_with_the_same_bits) {
   const Workplace place;
   const Numbers whole = trained(place, "whole", kCuda);

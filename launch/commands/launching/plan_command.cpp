@@ -18,6 +18,7 @@
 #include "launch/manifest/resolve/run_spec.h"
 #include "launch/run/result_file.h"
 #include "schedules/drawing/draw.h"
+#include "tensor/libraries/gpu_choice.h"
 
 namespace troupe::launch {
 namespace {
@@ -41,7 +42,8 @@ json manifest_json(const Manifest& manifest) {
   return out;
 }
 
-json ranks_json(const Placement& placement, double bandwidth) {
+/// `gpus`: order_of_gpus().
+json ranks_json(const Placement& placement, std::span<const int> gpus, double bandwidth) {
   json rows = json::array();
   for (const RankPlacement& r : placement.ranks) {
     rows.push_back({{"rank", r.rank},
@@ -63,6 +65,7 @@ json ranks_json(const Placement& placement, double bandwidth) {
                       {"optimizer", r.formula.optimizer}}},
                     {"to_shards_bytes", r.to_shards.count}});
     if (r.memory.on_gpu) rows.back()["communicators"] = r.memory.communicators;
+    if (!gpus.empty()) rows.back()["gpu"] = tensor::turn_of(r.rank, gpus);
     if (bandwidth > 0) rows.back()["to_shards_s"] = r.to_shards.count / bandwidth / 1e9;
   }
   return rows;
@@ -165,6 +168,7 @@ int run(const PlanOptions& options) {
                            "--hosts " + options.hosts);
   check_hosts(monitor_addresses(manifest));
   look_for_gpus(manifest, machine);
+  const std::vector<int> gpus = order_of_gpus(manifest, machine);
   const auto goes_on_from =
       check_start(manifest, options.json ? nullptr : progress_line("verifying the checkpoint,"),
                   machine.free_threads);
@@ -186,13 +190,13 @@ int run(const PlanOptions& options) {
              {"sharding", placement.sharding},
              {"collectives", collectives_json(placement)},
              {"gathers", gathers_json(placement)},
-             {"ranks", ranks_json(placement, options.bandwidth)},
+             {"ranks", ranks_json(placement, gpus, options.bandwidth)},
              {"schedule", schedule_json(spec, placement)}};
     add_hosts(out, place_on_hosts(spec, placement));
     print(out.dump(2) + "\n");
   } else {
-    print(summary(spec, placement, *manifest->cluster.pin, options.bandwidth) + gpu_line(machine) +
-          "\n" + grid_of(placement) +
+    print(summary(spec, placement, *manifest->cluster.pin, options.bandwidth) +
+          gpu_lines(machine, gpus, spec.num_ranks()) + "\n" + grid_of(placement) +
           manifest.to_toml(options.all ? Manifest::Keys::all : Manifest::Keys::given));
   }
   return 0;

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "launch/host/quantities.h"
@@ -243,14 +244,21 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
   return out + memory_lines(placement) + sharding_line(placement) + twins_line(spec, placement);
 }
 
-std::string gpu_line(const Machine& machine) {
+std::string gpu_lines(const Machine& machine, std::span<const int> order, int ranks) {
   if (!machine.gpus) return "";
   if (!machine.gpus->fault.empty())
     return fmt::format("gpu       none to compare with: {}\n", machine.gpus->fault);
-  if (machine.gpus->devices.empty()) return "";
-  const tensor::DeviceInfo& gpu = machine.gpus->devices.front();
-  return fmt::format("gpu       {}, {}\n", gpu.name,
-                     bytes_text(static_cast<std::int64_t>(gpu.memory_bytes)));
+  std::string out;
+  for (std::size_t turn = 0; turn < order.size() && std::cmp_less(turn, ranks); ++turn) {
+    const auto& gpu = machine.gpus->devices[static_cast<std::size_t>(order[turn])];
+    std::vector<int> on_it;
+    for (int rank = static_cast<int>(turn); rank < ranks; rank += static_cast<int>(order.size()))
+      on_it.push_back(rank);
+    out += fmt::format("{:<10}{}: {}, {}, for {} {}\n", turn == 0 ? "gpu" : "", order[turn],
+                       gpu.name, bytes_text(static_cast<std::int64_t>(gpu.memory_bytes)),
+                       on_it.size() == 1 ? "rank" : "ranks", ranges_text(on_it));
+  }
+  return out;
 }
 
 std::string corpus_lines(const actors::RunSpec& spec, const Corpus& corpus) {

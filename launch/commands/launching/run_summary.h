@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "actors/topology/run_spec.h"
@@ -16,8 +17,9 @@ namespace troupe::launch {
 std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned,
                     double bandwidth = 0);
 
-/// A line about the GPU that the run would use, or why there is none; empty if it asks for none.
-std::string gpu_line(const Machine& machine);
+/// A line about each GPU that ranks of this machine would use and which these are, or why there is
+/// none; empty if the run asks for none. `order`: order_of_gpus().
+std::string gpu_lines(const Machine& machine, std::span<const int> order, int ranks);
 
 /// A line about each source of the corpus: tokens, samples, and how often the run reads them; and
 /// one that tells what is put around texts.

@@ -266,7 +266,7 @@ void check_device(const Manifest& m) {
   if (device.kind == tensor::DeviceKind::cpu)
     refuse_choices(m,
                    {&m.key_of(device.tf32), &m.key_of(device.deterministic),
-                    &m.key_of(m->cluster.collectives)},
+                    &m.key_of(m->cluster.collectives), &m.key_of(m->cluster.gpus)},
                    "is a choice of cluster.device = 'cuda', but the device is 'cpu'; leave it out, "
                    "or take cuda");
 }

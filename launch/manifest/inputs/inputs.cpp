@@ -12,6 +12,7 @@
 #include "launch/manifest/resolve/model_source.h"
 #include "launch/manifest/resolve/resolve.h"
 #include "launch/manifest/resolve/run_spec.h"
+#include "tensor/libraries/gpu_choice.h"
 
 namespace troupe::launch {
 namespace {
@@ -94,9 +95,20 @@ void look_for_gpus(const Manifest& manifest, Machine& machine) {
 }
 
 void require_gpu(const Manifest& manifest, const Machine& machine) {
-  if (asks_for_cuda(manifest) && !machine.gpus->fault.empty())
+  if (!asks_for_cuda(manifest)) return;
+  if (!machine.gpus->fault.empty())
     manifest.fail_as(ErrorKind::unavailable, manifest->cluster.device.kind,
                      "cluster.device = 'cuda': {}", machine.gpus->fault);
+  order_of_gpus(manifest, machine);
+}
+
+std::vector<int> order_of_gpus(const Manifest& manifest, const Machine& machine) {
+  const std::vector<std::string>& chosen = manifest->cluster.gpus;
+  if (!machine.gpus || machine.gpus->devices.empty()) return {};
+  // CUDA shows a process no more than one instance, so that the worker looks for its own.
+  if (std::ranges::any_of(chosen, tensor::is_gpu_instance)) return {};
+  return manifest.about(chosen,
+                        [&] { return tensor::gpus_in_order(machine.gpus->devices, chosen); });
 }
 
 }  // namespace troupe::launch

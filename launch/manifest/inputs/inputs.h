@@ -42,4 +42,9 @@ void look_for_gpus(const Manifest& manifest, Machine& machine);
 /// used. look_for_gpus() has been called.
 void require_gpu(const Manifest& manifest, const Machine& machine);
 
+/// The numbers of the GPUs that ranks take by turns. Empty if that is not known: the machine has
+/// none, or nobody asked, or the manifest chooses instances of GPUs. Throws Error{unavailable} for
+/// a GPU that cluster.gpus names and the machine lacks.
+std::vector<int> order_of_gpus(const Manifest& manifest, const Machine& machine);
+
 }  // namespace troupe::launch

@@ -11,7 +11,8 @@
 
 namespace troupe::launch {
 
-/// The range that a number, or every number of a list, must be in.
+/// The range that a number, or every number of a list, must be in. A list of texts that has one may
+/// hold integers too.
 struct Rule {
   double min = 0;
   double max = 0;

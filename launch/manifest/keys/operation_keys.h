@@ -85,9 +85,13 @@ inline constexpr std::array kOperationKeys{
         "Written by launch: what eval.tokens makes. Replaced when given", from_zero_to(1e15)},
 
     Key{"cluster", "device", SETTING(cluster.device.kind, kDevices), "\"cpu\"", "",
-        "What a rank computes with: cpu, its cores; or cuda, an NVIDIA GPU, the first of those "
-        "that CUDA_VISIBLE_DEVICES names, and pp = dp = tp = 1. The CPU, as every machine has one",
+        "What a rank computes with: cpu, its cores; or cuda, an NVIDIA GPU, one of those that "
+        "CUDA_VISIBLE_DEVICES names, and pp = dp = tp = 1. The CPU, as every machine has one",
         kAny, "accelerator backend device_type"},
+    Key{"cluster", "gpus", SETTING(cluster.gpus), "[]", "",
+        "The GPUs of each machine that its ranks take by turns, by their numbers or UUIDs, also "
+        "those of MIG instances: [0, 2] or [\"GPU-8f0c\"]. Empty: all, along their peers",
+        from_zero_to(1023), "gpu_ids device_ids devices visible_devices"},
     Key{"cluster", "matmul", SETTING(cluster.device.tf32, kMatmuls), "\"float32\"", "",
         "What a GPU multiplies float32 with: float32, or tf32, several times as fast, which rounds "
         "factors to 11 bits. float32, as exactness comes before speed"},

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -39,6 +40,11 @@ bool satisfies(const Rule& rule, double x) {
   return low && high;
 }
 
+bool is_number(const std::string& text, double& number) {
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return fault == std::errc() && end == text.data() + text.size();
+}
+
 /// Why a value of the right type is not valid; empty if it is.
 std::string broken_rule(const Key& key, const Value& value) {
   const std::string name = key.full_name();
@@ -49,6 +55,9 @@ std::string broken_rule(const Key& key, const Value& value) {
   if (const auto* number = std::get_if<double>(&value)) numbers = {*number};
   if (const auto* pair = std::get_if<std::array<double, 2>>(&value))
     numbers = {pair->begin(), pair->end()};
+  if (const auto* texts = std::get_if<std::vector<std::string>>(&value); texts && key.rule)
+    for (const std::string& text : *texts)
+      if (double number = 0; is_number(text, number)) numbers.push_back(number);
   for (const double x : numbers)
     if (key.rule && !satisfies(*key.rule, x))
       return fmt::format("{} = {} must be {}", name, to_toml(value), range_text(*key.rule));
@@ -106,9 +115,23 @@ std::optional<Value> rows_of(const toml::node& node, const PlaceOf& place_of) {
   return rows;
 }
 
-/// The node as a value of `kind`; none if it has another type.
-std::optional<Value> convert(const toml::node& node, Kind kind, const PlaceOf& place_of) {
-  switch (kind) {
+/// A list of texts and integers, as texts; none if it is something else.
+std::optional<Value> texts_of(const toml::array& list) {
+  std::vector<std::string> texts;
+  for (const toml::node& item : list) {
+    if (item.is_integer())
+      texts.push_back(std::to_string(*item.value<std::int64_t>()));
+    else if (item.is_string())
+      texts.push_back(*item.value<std::string>());
+    else
+      return std::nullopt;
+  }
+  return texts;
+}
+
+/// The node as a value of the key's kind; none if it has another type.
+std::optional<Value> convert(const toml::node& node, const Key& key, const PlaceOf& place_of) {
+  switch (key.kind()) {
     case Kind::boolean:
       return node.value_exact<bool>();
     case Kind::integer:
@@ -120,6 +143,8 @@ std::optional<Value> convert(const toml::node& node, Kind kind, const PlaceOf& p
       return node.value_exact<std::string>();
     case Kind::texts:
       if (node.is_string()) return std::vector<std::string>{*node.value<std::string>()};
+      if (node.is_integer() && key.rule) return std::vector{as_written(node)};
+      if (node.is_array() && key.rule) return texts_of(*node.as_array());
       if (node.is_array()) return list_of<std::string>(node);
       break;
     case Kind::pair:
@@ -168,7 +193,7 @@ std::string_view name_of(toml::node_type type) {
 }
 
 Value value_of(const Key& key, const toml::node& node, const PlaceOf& place_of) {
-  std::optional<Value> value = convert(node, key.kind(), place_of);
+  std::optional<Value> value = convert(node, key, place_of);
   if (!value) {
     const std::string synonym = value_synonym(key.table, key.name, as_written(node));
     refuse(place_of(node),
