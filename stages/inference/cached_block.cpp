@@ -1,8 +1,19 @@
 #include "stages/inference/cached_block.h"
 
+#include "tensor/parallel/division.h"
+#include "tensor/parallel/reduce_norm_gather.h"
+
 namespace troupe::stages {
 
 using tensor::Tensor;
+
+namespace {
+
+/// Less than this is summed over shards at once, by an all-reduce, in whose place two collectives
+/// would only be one more to wait for.
+constexpr std::int64_t kLeastDividedBytes = 64 << 10;
+
+}  // namespace
 
 tensor::LinearShape inference_shape(const InferenceLayers& spec) {
   const tensor::DType dtype = spec.layer.model.dtype;
@@ -24,7 +35,11 @@ CachedActivations CachedActivations::rows(std::int64_t count) const {
 }
 
 CachedBlock::CachedBlock(const InferenceLayers& spec, tensor::Device& device)
-    : shape_(spec.layer),
+    : parallel_(spec.layer.parallel),
+      eps_(static_cast<float>(traits_of(spec.layer.model.kind).has_layer_norm
+                                  ? spec.layer.model.layer_norm_epsilon
+                                  : spec.layer.model.rms_norm_eps)),
+      shape_(spec.layer),
       traits_(traits_of(spec.layer.model.kind)),
       ops_(device.ops()),
       attention_(device.make_cached_attention({.rows = shape_.T,
@@ -53,30 +68,73 @@ void CachedBlock::set_scratch(void* products, void* attention) const {
   attention_->set_scratch(attention);
 }
 
-void CachedBlock::forward(tensor::Stream& stream, const BlockWeights& weights,
-                          const tensor::CachedTokens& tokens, const Tensor& cache,
-                          const CachedActivations& memory, const Tensor& x) const {
+void CachedBlock::begin(tensor::Stream& stream, const BlockWeights& first,
+                        const CachedActivations& memory, const Tensor& x) const {
   const CachedActivations rows = memory.rows(x.shape[0]);
-  run(stream, Branch::attention, weights, rows, x, rows.mid, [&](const CachedSublayer& own) {
-    attention_->forward(stream, own.inner, tokens, cache, own.hidden);
-  });
-  run(stream, Branch::feed_forward, weights, rows, rows.mid, x, [&](const CachedSublayer& own) {
-    (ops_.*traits_.activation)(stream, own.inner, own.hidden);
-  });
+  products_.attention.norm.forward(stream, first.attention.master.norm, x, rows.norm,
+                                   rows.statistics);
+}
+
+void CachedBlock::forward(tensor::Stream& stream, const BlockWeights& weights,
+                          const NormParameters* next, const tensor::CachedTokens& tokens,
+                          const Tensor& cache, const CachedActivations& memory,
+                          const Tensor& x) const {
+  const CachedActivations rows = memory.rows(x.shape[0]);
+  run(stream, Branch::attention, weights, &weights.feed_forward.master.norm, rows, x, rows.mid,
+      [&](const CachedSublayer& own) {
+        attention_->forward(stream, own.inner, tokens, cache, own.hidden);
+      });
+  run(stream, Branch::feed_forward, weights, next, rows, rows.mid, x,
+      [&](const CachedSublayer& own) {
+        (ops_.*traits_.activation)(stream, own.inner, own.hidden);
+      });
 }
 
 template <typename Core>
 void CachedBlock::run(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
-                      const CachedActivations& memory, const Tensor& x, const Tensor& y,
-                      const Core& core) const {
+                      const NormParameters* next, const CachedActivations& memory, const Tensor& x,
+                      const Tensor& y, const Core& core) const {
   const auto& [norm, in, out, inner] = products_[branch];
   const auto& [master, packed] = weights[branch];
   const CachedSublayer& own = memory.sublayers[branch];
-  norm.forward(stream, master.norm, x, memory.norm, memory.statistics);
   in->forward(stream, memory.norm, memory.norm, packed.in, master.in.bias, own.inner);
   core(own);
+  if (divides(x.shape[0])) {
+    out->product(stream, own.hidden, packed.out, y);
+    return sum_over_shards(stream, master.out.bias, next, memory, x, y);
+  }
   out->forward(stream, packed.out,
                {.x = own.hidden, .y_partial = y, .y = y, .bias = master.out.bias, .residual = x});
+  if (next) norm.forward(stream, *next, y, memory.norm, memory.statistics);
+}
+
+bool CachedBlock::divides(std::int64_t rows) const {
+  return parallel_.size > 1 && rows % parallel_.size == 0 &&
+         rows * shape_.C * static_cast<std::int64_t>(size_of(shape_.dtype)) >= kLeastDividedBytes;
+}
+
+/// From the shards' parts of a sum, y, to the residual stream after x and its norm; y is whole
+/// after the last layer alone.
+void CachedBlock::sum_over_shards(tensor::Stream& stream, const Tensor& bias,
+                                  const NormParameters* next, const CachedActivations& memory,
+                                  const Tensor& x, const Tensor& y) const {
+  const std::int64_t tokens = y.shape[0] / parallel_.size;
+  const auto own = [&](const Tensor& all) {
+    return tensor::row_view(all, parallel_.shard * tokens, tokens);
+  };
+  NormStatistics kept = memory.statistics;
+  use_rows(kept, tokens);
+  tensor::reduce_norm_gather(stream, ops_, *parallel_.groups->forward,
+                             {.partial = y,
+                              .bias = bias,
+                              .residual = own(x),
+                              .sum = own(y),
+                              .weight = next ? next->weight : Tensor{},
+                              .shift = next ? next->bias : Tensor{},
+                              .eps = eps_,
+                              .mean = kept.mean,
+                              .rstd = kept.rstd,
+                              .normed = next ? memory.norm : y});
 }
 
 }  // namespace troupe::stages

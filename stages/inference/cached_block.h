@@ -49,18 +49,32 @@ class CachedBlock {
   /// Elements of one layer's cache.
   std::int64_t cache_elements() const { return attention_->cache_elements(); }
 
-  /// x [T, C], the residual stream of the rows of `tokens`, becomes the layer's output.
-  void forward(tensor::Stream& stream, const BlockWeights& weights,
+  /// Before the first layer of a pass: makes memory.norm what the layer reads of x [T, C], the
+  /// residual stream.
+  void begin(tensor::Stream& stream, const BlockWeights& first, const CachedActivations& memory,
+             const tensor::Tensor& x) const;
+  /// The residual stream of the rows of `tokens`, x [T, C], becomes the layer's output, and
+  /// memory.norm what the next layer, whose attention has the norm `next`, reads of it. Null: there
+  /// is no next one in the stage. Between layers a shard may have its own tokens of x alone.
+  void forward(tensor::Stream& stream, const BlockWeights& weights, const NormParameters* next,
                const tensor::CachedTokens& tokens, const tensor::Tensor& cache,
                const CachedActivations& memory, const tensor::Tensor& x) const;
 
  private:
-  /// A sublayer from x to y, but for what is between its products, which `core` computes.
+  /// A sublayer from x to y, and the norm after it, but for what is between its products, which
+  /// `core` computes.
   template <typename Core>
   void run(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
-           const CachedActivations& memory, const tensor::Tensor& x, const tensor::Tensor& y,
-           const Core& core) const;
+           const NormParameters* next, const CachedActivations& memory, const tensor::Tensor& x,
+           const tensor::Tensor& y, const Core& core) const;
+  /// Whether shards divide the tokens of so many rows among themselves between the products.
+  bool divides(std::int64_t rows) const;
+  void sum_over_shards(tensor::Stream& stream, const tensor::Tensor& bias,
+                       const NormParameters* next, const CachedActivations& memory,
+                       const tensor::Tensor& x, const tensor::Tensor& y) const;
 
+  const tensor::TensorParallel parallel_;
+  const float eps_;
   LayerShape shape_;
   const KindTraits& traits_;
   tensor::Ops& ops_;

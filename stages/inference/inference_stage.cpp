@@ -124,8 +124,12 @@ void InferenceStage::forward(tensor::Stream& stream, const TokenRows& rows, cons
   if (embedding_) embed(stream, own, x);
   const tensor::CachedTokens tokens{
       .sequences = own.sequences, .positions = own.positions, .cos = own.cos, .sin = own.sin};
-  for (std::size_t i = 0; i < blocks_.size(); ++i)
-    block_.forward(stream, blocks_[i], tokens, cache_of(i), activations_, x);
+  block_.begin(stream, blocks_.front(), activations_, x);
+  for (std::size_t i = 0; i < blocks_.size(); ++i) {
+    const bool is_last = i + 1 == blocks_.size();
+    const NormParameters* next = is_last ? nullptr : &blocks_[i + 1].attention.master.norm;
+    block_.forward(stream, blocks_[i], next, tokens, cache_of(i), activations_, x);
+  }
 }
 
 RowTensors InferenceStage::bring(tensor::Stream& stream, const TokenRows& rows) const {
