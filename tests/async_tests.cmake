@@ -39,7 +39,7 @@ foreach(name ucx_group ucx_group_contract)
   troupe_async_test(transport.${name}_test "unit;cuda;thread" 300)
 endforeach()
 # Not allocation, because this device allocates for every op.
-foreach(name divided_replicas plan_runner replicas shard_pairs)
+foreach(name divided_replicas model_parts plan_runner replicas shard_pairs)
   troupe_async_test(actors.${name}_test "unit;cuda;thread" 900)
 endforeach()
 foreach(name tap rank_executor first_shard_reads)

@@ -15,14 +15,20 @@ constexpr const char* kCheckpoint =
 constexpr const char* kCopyAsJson =
     "Print one JSON object: directory, files, unused_fields, left_out; no progress";
 
-/// Adds the options of a command that computes in this process.
+/// Adds the options of a command that may divide its model among processes.
+void add_division(CLI::App* sub, int& tp, int& pp) {
+  number(sub, "--tp", tp, 1, 1024, "Shards of each layer, each a process with some of its heads");
+  number(sub, "--pp", pp, 1, 1024, "Stages of the layers, each of --tp processes");
+}
+
+/// Adds the options of a command that computes with a model.
 void add_device(CLI::App* sub, std::string& device, int& threads) {
   sub->add_option("--device", device, "What to compute with: cpu, or cuda, an NVIDIA GPU")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  number(
-      sub, "--threads", threads, 0, 1024,
-      "Compute threads; 0: one for each free core. Sums depend on their number in the last bits");
+  number(sub, "--threads", threads, 0, 1024,
+         "Compute threads, which the shards of a stage share out; 0: one for each free core. Sums "
+         "depend on their number in the last bits");
 }
 
 }  // namespace
@@ -35,6 +41,7 @@ void add_generate(CLI::App& app, GenerateOptions& o) {
       "--temperature 0\n"
       "  troupe generate runs/first/checkpoints/step-1000 --prompt-file prompts.txt --top-p 0.9 "
       "--json\n"
+      "  troupe generate runs/first/checkpoints/step-1000 --prompt 'The ' --pp 2 --tp 2\n"
       "A text ends after --tokens, after the model's end token, and before a --stop.");
   required(sub, "checkpoint", o.checkpoint, "CHECKPOINT", kCheckpoint);
   auto* prompt = sub->add_option("--prompt", o.prompt, "Text to go on with");
@@ -66,8 +73,7 @@ void add_generate(CLI::App& app, GenerateOptions& o) {
       ->expected(1)
       ->take_all();
   sub->add_flag("--json", o.json, "Print one JSON object, with ids and tokens per second");
-  number(sub, "--tp", o.tp, 1, 1024, "Shards of each layer, as threads of this process");
-  number(sub, "--pp", o.pp, 1, 1024, "Stages of the layers, one after the other in this process");
+  add_division(sub, o.tp, o.pp);
   add_device(sub, o.device, o.threads);
 }
 
@@ -75,7 +81,8 @@ void add_eval(CLI::App& app, EvalOptions& o) {
   CLI::App* sub = command(
       app, "eval", "Mean loss of a checkpoint's model on text",
       "  troupe eval runs/first/checkpoints/step-1000 --files held-out.txt\n"
-      "  troupe eval runs/first/checkpoints/step-1000 --files 'books/*.txt' --steps 100 --json");
+      "  troupe eval runs/first/checkpoints/step-1000 --files 'books/*.txt' --steps 100 --json\n"
+      "  troupe eval runs/first/checkpoints/step-1000 --files held-out.txt --pp 2");
   required(sub, "checkpoint", o.checkpoint, "CHECKPOINT", kCheckpoint);
   required(sub, "--files", o.files, "FILE", "Text files or globs, or one .bin with its .idx");
   number(sub, "--steps", o.steps, 1, kMost, "Steps of 8 samples, each read once at most");
@@ -90,6 +97,7 @@ void add_eval(CLI::App& app, EvalOptions& o) {
                   "Which tokens count, as data.loss_on; default: as in training")
       ->check(CLI::IsMember({"all", "response"}));
   sub->add_flag("--json", o.json, "Print one JSON object");
+  add_division(sub, o.tp, o.pp);
   add_device(sub, o.device, o.threads);
 }
 

@@ -106,7 +106,9 @@ void check_command(const std::string& given) {
       "plan",     "launch",   "join",        "hosts",    "status", "attach", "trace",  "tap",
       "scale",    "stop",     "checkpoint",  "generate", "eval",   "logits", "import", "export",
       "tokenize", "schedule", "collectives", "report",   "runs",   "doctor"};
-  if (given.empty() || given[0] == '-' || given == "worker" || given == "devices") return;
+  if (given.empty() || given[0] == '-' || given == "worker" || given == "devices" ||
+      given == "rank")
+    return;
   if (std::ranges::find(kNames, given) != kNames.end()) return;
   refuse(unknown_command(given, kNames));
 }
@@ -151,6 +153,8 @@ Options parse_options(int argc, const char* const* argv) {
   app.add_subcommand("devices", "Report the GPUs of this machine; started by other commands")
       ->group("");
   commands["devices"] = [] { return DevicesOptions{}; };
+  app.add_subcommand("rank", "A rank of a model; started by generate and eval")->group("");
+  commands["rank"] = [] { return RankOptions{}; };
   app.add_subcommand("worker", "A worker process; started by launch")->group("");
   commands["worker"] = [] { return WorkerOptions{}; };
   check_command(argc > 1 ? argv[1] : "");

@@ -108,8 +108,8 @@ struct GenerateOptions {
   stages::Sampling sampling{.temperature = 0.8};
   std::vector<std::string> stops;
   bool json = false;
-  int tp = 1;
-  int pp = 1;
+  int tp = 1;  ///< shards of each stage
+  int pp = 1;  ///< stages
   std::string device = "cpu";
   int threads = 0;  ///< 0: one thread for each free core
 };
@@ -122,6 +122,8 @@ struct EvalOptions {
   std::optional<std::string> documents;  ///< how text becomes samples; none: as in training
   std::optional<std::string> loss_on;    ///< which tokens count; none: as in training
   bool json = false;
+  int tp = 1;  ///< shards of each stage
+  int pp = 1;  ///< stages
   std::string device = "cpu";
   int threads = 0;  ///< 0: one thread for each free core
 };
@@ -184,12 +186,16 @@ struct JoinOptions {
   std::string run;         ///< a live run's directory; "-": the invitation comes on standard input
   std::string rendezvous;  ///< "host:port" of the launcher, in place of `run`
   std::string token_file;
-  int slots = 0;  ///< ranks that this host may have; 0: as many as the others
+  int slots = 0;        ///< ranks that this host may have; 0: as many as the others
   double wait_s = 300;  ///< how long a launcher that does not answer yet is tried
 };
 
 /// The options of a worker process, which launch starts and the help does not show.
 struct WorkerOptions {};
+
+/// The options of a process that computes a part of a model for `generate` or `eval`, which start
+/// it; the help does not show it.
+struct RankOptions {};
 
 /// A text to print instead of running a command: a help or the version.
 struct PrintText {
@@ -201,7 +207,7 @@ using Options =
                  ReportOptions, TraceOptions, TapOptions, ScaleOptions, CheckpointOptions,
                  StopOptions, DoctorOptions, GenerateOptions, EvalOptions, LogitsOptions,
                  ImportOptions, ExportOptions, TokenizeOptions, ScheduleOptions, CollectivesOptions,
-                 DevicesOptions, JoinOptions, HostsOptions, WorkerOptions>;
+                 DevicesOptions, JoinOptions, HostsOptions, RankOptions, WorkerOptions>;
 
 /// Parses the whole command line. Throws Error{usage} naming the option that is wrong.
 Options parse_options(int argc, const char* const* argv);
@@ -232,6 +238,7 @@ int run(const ScheduleOptions& options);
 int run(const DevicesOptions& options);
 int run(const JoinOptions& options);
 int run(const HostsOptions& options);
+int run(const RankOptions& options);
 int run(const WorkerOptions& options);
 
 }  // namespace troupe::launch

@@ -15,17 +15,14 @@ double seconds_since(Clock::time_point begin) {
 
 }  // namespace
 
-Completions::Completions(Generator& generator, const Tokenizer& tokenizer, const Sampling& sampling,
+Completions::Completions(LanguageModel& model, const Tokenizer& tokenizer, const Sampling& sampling,
                          CompletionOptions options)
-    : generator_(generator),
-      tokenizer_(tokenizer),
-      sampler_(sampling),
-      options_(std::move(options)) {}
+    : model_(model), tokenizer_(tokenizer), sampler_(sampling), options_(std::move(options)) {}
 
 std::vector<Completion> Completions::operator()(std::span<const std::vector<std::int32_t>> prompts,
                                                 std::uint64_t first_number) {
   auto begin = Clock::now();
-  std::span<const float> logits = generator_.prefill(prompts);
+  std::span<const float> logits = model_.prefill(prompts);
   prefill_.seconds += seconds_since(begin);
   for (const auto& prompt : prompts) prefill_.tokens += static_cast<std::int64_t>(prompt.size());
 
@@ -44,7 +41,7 @@ std::vector<Completion> Completions::operator()(std::span<const std::vector<std:
     }
     const auto unfinished = std::ranges::count_if(next, [](std::int32_t id) { return id >= 0; });
     if (unfinished == 0) break;
-    logits = generator_.decode(next);
+    logits = model_.decode(next);
     decode_.tokens += unfinished;
   }
   decode_.seconds += seconds_since(begin);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "stages/corpus/token_data.h"
-#include "stages/inference/generator.h"
+#include "stages/inference/language_model.h"
 #include "stages/inference/sampling.h"
 
 namespace troupe::stages {
@@ -38,8 +38,8 @@ struct TokenRate {
 /// Draws texts for batches of prompts.
 class Completions {
  public:
-  /// Generator and tokenizer outlive the object.
-  Completions(Generator& generator, const Tokenizer& tokenizer, const Sampling& sampling,
+  /// Model and tokenizer outlive the object.
+  Completions(LanguageModel& model, const Tokenizer& tokenizer, const Sampling& sampling,
               CompletionOptions options);
 
   /// Continues one batch of prompts, whose numbers among all prompts, of which draws depend, are
@@ -59,7 +59,7 @@ class Completions {
   std::string text_after(const std::vector<std::int32_t>& prompt,
                          std::span<const std::int32_t> ids) const;
 
-  Generator& generator_;
+  LanguageModel& model_;
   const Tokenizer& tokenizer_;
   Sampler sampler_;
   const CompletionOptions options_;

@@ -7,56 +7,45 @@
 #include <vector>
 
 #include "stages/inference/inference_stage.h"
-#include "stages/inference/shard_threads.h"
+#include "stages/inference/language_model.h"
+#include "stages/inference/model_part.h"
+#include "stages/inference/stage_link.h"
 #include "stages/inference/token_rows.h"
 
 namespace troupe::stages {
 
 struct GeneratorSpec {
   ModelConfig model;
-  int tp = 1;                    ///< shards of every stage; more than one on a CPU only
-  int pp = 1;                    ///< stages, which have equal numbers of layers as far as may be
+  ModelPart part;                ///< of the model, that this generator has; check_parts() holds
   std::int64_t sequences = 1;    ///< most prompts of a batch
   std::int64_t capacity = 0;     ///< most tokens of a prompt and its continuation
   std::int64_t prompt_rows = 1;  ///< tokens of prompts that are computed at once
 };
 
-/// Why a generator cannot be made so: an empty string if it can, else one sentence with the nearest
-/// valid choice.
-std::string check_generator(const GeneratorSpec& spec);
+/// What a part reaches the others by.
+struct PartLinks {
+  tensor::ProcessGroup* shards = nullptr;  ///< of its stage; null: it is the only one
+  StageLink* stages = nullptr;             ///< null: its stage is the only one
+};
 
-/// The next tokens of a batch of sequences, by a whole model with a cache of keys and values. What
-/// is computed for one sequence does not depend on the others but for the last bits of matrix
-/// products, whose sums depend on the number of rows.
-///
-/// In one process: the shards of a stage are threads, stages run one after the other. All memory is
-/// allocated at construction.
-class Generator {
+/// A model that writes texts, or one rank's part of it, with a cache of the keys and values of its
+/// layers and heads. All ranks make the same calls in the same order; the first shard of the last
+/// stage returns the logits, the others nothing. All memory is allocated at construction.
+class Generator final : public LanguageModel {
  public:
-  /// Makes a device for a shard.
-  using MakeDevice = std::function<std::unique_ptr<tensor::Device>()>;
+  /// The device, and what the links are, outlive the generator.
+  Generator(const GeneratorSpec& spec, tensor::Device& device, const PartLinks& links = {});
+  ~Generator() override;
 
-  Generator(const GeneratorSpec& spec, const MakeDevice& make_device);
-  ~Generator();
-
-  /// Calls load(parameters, device) for each shard of each stage, to write its weights. Called
-  /// before the first batch.
+  /// Calls load(parameters, device), which writes the part's weights. Called before the first
+  /// batch.
   using Load = std::function<void(std::span<const Parameter>, tensor::Device&)>;
   void load_weights(const Load& load);
 
-  /// Forgets the batch before and begins another: at most `sequences` prompts, each of at least one
-  /// token and at most `capacity`. Returns the logits of the token after each. Throws Error{data}
-  /// for an id that is not below vocab_size.
-  std::span<const float> prefill(std::span<const std::vector<std::int32_t>> prompts);
-  /// Appends a token to each sequence of the batch, or none (-1) to one that is finished. Returns
-  /// the logits of the tokens after those.
-  std::span<const float> decode(std::span<const std::int32_t> tokens);
-
-  // Logits are [prompts, vocab_size], valid until the next call; rows of finished sequences have no
-  // meaning.
+  std::span<const float> prefill(std::span<const std::vector<std::int32_t>> prompts) override;
+  std::span<const float> decode(std::span<const std::int32_t> tokens) override;
 
  private:
-  struct Shard;
   /// The last token of a prompt, in a pass over prompts.
   struct PromptEnd {
     std::int64_t row = 0, sequence = 0;
@@ -64,15 +53,26 @@ class Generator {
 
   /// Makes the tokens of the prompts new_tokens_, checked.
   void take(std::span<const std::vector<std::int32_t>> prompts);
-  /// The logits of the batch, of which each shard computes a part.
-  using LogitsOf = void (Shard::*)(const tensor::Tensor& all) const;
-  std::span<const float> logits(LogitsOf of);
+  /// The pass of the rows through the part. What comes of the prompts that end is kept.
+  void pass();
+  tensor::Tensor stream_of_rows(std::int64_t count) const;
+  /// The logits of the batch after `rows` [sequences, C].
+  std::span<const float> logits(const tensor::Tensor& rows);
+  /// The logits of all shards, by shard: [tp, sequences, V/tp].
+  tensor::Tensor gathered_logits();
 
   const GeneratorSpec spec_;
-  ShardThreads threads_;
-  std::vector<std::unique_ptr<Shard>> shards_;
-  std::unique_ptr<TokenRows> rows_;
-  tensor::Buffer logits_;              ///< pinned
+  tensor::Device& device_;
+  const PartLinks links_;
+  const tensor::TensorParallelGroups groups_;
+  const std::unique_ptr<tensor::Stream> stream_;
+  const std::unique_ptr<InferenceStage> stage_;
+  TokenRows rows_;
+  tensor::Buffer x_memory_, kept_memory_, logits_memory_, gathered_memory_;
+  tensor::Buffer all_logits_;          ///< pinned; of the rank that returns them
+  tensor::Tensor x_;                   // [most rows, C]  act  the residual stream
+  tensor::Tensor kept_;                // [sequences, C]  act  of the prompts' last tokens
+  tensor::Tensor logits_;              // [sequences, V/n] f32  of the last stage
   std::vector<std::int32_t> lengths_;  ///< of the batch's sequences so far
   std::vector<NewToken> new_tokens_;
   std::vector<PromptEnd> ends_;

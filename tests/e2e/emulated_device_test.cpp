@@ -80,6 +80,39 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_evaluates_and_generates_as_on_the_cpu) {
   BOOST_TEST(texts[1] == texts[0]);
 }
 
+BOOST_AUTO_TEST_CASE(ranks_on_a_device_evaluate_and_generate_as_one) {
+  const Workplace place;
+  trained(place, "run", kCuda);
+  const std::string checkpoint = place.checkpoint("run", 6);
+  const std::string corpus = (place.dir / "corpus.txt").string();
+  const auto said = [](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), {"--json", "--device", "cuda"});
+    words.insert(words.end(), more.begin(), more.end());
+    const Finished done = troupe(words);
+    BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+    return nlohmann::json::parse(done.out);
+  };
+  const auto loss = [&](const std::vector<std::string>& more) {
+    return said({"eval", checkpoint, "--files", corpus, "--steps", "2"}, more)
+        .at("loss")
+        .get<double>();
+  };
+  const auto ids = [&](const std::vector<std::string>& more) {
+    return said(
+               {"generate", checkpoint, "--prompt", "the ", "--tokens", "12", "--temperature", "0"},
+               more)
+        .at("outputs")
+        .at(0)
+        .at("ids");
+  };
+  const double one = loss({});
+  BOOST_TEST(loss({"--pp", "2"}) == one);
+  BOOST_TEST(loss({"--tp", "2"}) == one, boost::test_tools::tolerance(1e-5));
+  const auto text = ids({});
+  for (const auto& ranks : {std::vector<std::string>{"--pp", "3"}, {"--pp", "2", "--tp", "2"}})
+    BOOST_TEST((ids(ranks) == text), ranks[0]);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

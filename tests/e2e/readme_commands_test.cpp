@@ -268,6 +268,9 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
       "build/release/troupe generate RUN/checkpoints/step-400 --prompt-file prompts.txt --top-p "
       "0.9 --json");
   BOOST_TEST(nlohmann::json::parse(shell.out()).at("outputs").size() == 2u);
+  shell.run(
+      "build/release/troupe generate RUN/checkpoints/step-400 --prompt 'actor: ' --pp 3 --tp 2");
+  BOOST_TEST(shell.out().starts_with("actor: "));
   shell.run("build/release/troupe eval RUN/checkpoints/step-400 --files text.txt --steps 100");
   BOOST_TEST(shell.out().starts_with("loss "));
 

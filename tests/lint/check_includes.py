@@ -82,6 +82,7 @@ ROOMS = {
         "topology/reports": set(),
         "topology": {"topology"},
         "security": set(),
+        "inference": set(),
         "monitors": {"topology"},
         "messages": {"topology", "monitors"},
         "protocol/hosts": {"topology", "messages", "protocol"},
@@ -126,7 +127,12 @@ ROOM_SEES = {
                        "transport/collectives/collective_memory.h"),
 }
 # room -> libraries that it may not include, although its folder may
-ROOM_LACKS = {"actors/topology": ("caf",), "actors/protocol": ("caf",), "actors/tuning": ("caf",)}
+ROOM_LACKS = {
+    "actors/topology": ("caf",),
+    "actors/inference": ("caf",),
+    "actors/protocol": ("caf",),
+    "actors/tuning": ("caf",),
+}
 # first part of a library's header -> where it may be included, as prefixes of paths
 LIBRARIES = {
     # Besides the actors themselves: the base of monitors that users write as actors, and an example of one.

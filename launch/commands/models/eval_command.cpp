@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <numbers>
 #include <optional>
@@ -14,7 +12,7 @@
 #include <string_view>
 #include <vector>
 
-#include "actors/worker/step/step_tokens.h"
+#include "launch/commands/models/evaluation.h"
 #include "launch/commands/models/inference.h"
 #include "launch/commands/options.h"
 #include "launch/host/console.h"
@@ -24,7 +22,6 @@
 #include "schedules/plan/counted.h"
 #include "stages/corpus/token_data.h"
 #include "stages/files/checkpoint/checkpoint.h"
-#include "stages/stage/row_sizes.h"
 #include "tensor/device/ops.h"
 #include "tensor/errors/error.h"
 
@@ -148,50 +145,54 @@ std::string prepare(const EvalOptions& options, const std::vector<std::string>& 
                                            error.what()));
 }
 
-/// The mean loss over the first samples of the text, each read at most once.
-Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& checkpoint,
-                    stages::Documents documents,
-                    const std::function<std::unique_ptr<stages::TokenFile>()>& open) {
-  const auto& info = checkpoint.info();
-  const std::int64_t seq_len = options.seq_len > 0 ? options.seq_len : info.seq_len;
-  stages::FeedSpec feed_spec{.documents = documents,
-                             .seq_len = seq_len,
-                             .micro = 1,
-                             .global = 1,
-                             .vocab_size = info.model.vocab_size,
-                             .once = true};
-  const std::int64_t samples = stages::DataFeed(open(), feed_spec).num_samples();
-  const std::int64_t micro = std::min(samples, kSamplesPerStep);
-  feed_spec.micro = feed_spec.global = micro;
-  const stages::DataFeed feed(open(), feed_spec);
+/// The samples of the text, each read at most once. `tokens` is the text's token file.
+EvaluationWork work_of(const EvalOptions& options, const stages::CheckpointInfo& info,
+                       stages::Documents documents, const std::string& tokens,
+                       const std::string& name) {
+  EvaluationWork work{.tokens = tokens,
+                      .name = name,
+                      .documents = documents,
+                      .seq_len = options.seq_len > 0 ? options.seq_len : info.seq_len};
+  work.samples = work.feed(info.model)->num_samples();
+  work.micro = std::min(work.samples, kSamplesPerStep);
+  work.steps = std::min(options.steps, (work.samples + work.micro - 1) / work.micro);
+  return work;
+}
 
-  const auto device = device_for(options.device, options.threads);
-  const auto stage = whole_model(info.model, micro, seq_len, *device, documents);
-  checkpoint.load(*stage, true, options.json ? nullptr : progress_line("loading weights,"));
-  stage->begin_step();
-  actors::StepTokens tokens({.feed = &feed,
-                             .documents = documents,
-                             .rows = stages::row_sizes(documents, micro * seq_len, 1),
-                             .samples = micro,
-                             .num_microbatches = 1},
-                            *device);
+/// The mean loss over the samples, by all ranks.
+Evaluation evaluate(const EvalOptions& options, const stages::CheckpointReader& checkpoint,
+                    const EvaluationWork& work, LeadingRank& rank) {
   const auto tokenizer = stages::Tokenizer::open(checkpoint.tokenizer());
-  Sums sums(*tokenizer, seq_len);
-  const std::int64_t steps = std::min(options.steps, (samples + micro - 1) / micro);
-  for (std::int64_t step = 0; step < steps; ++step) {
-    tokens.begin(step);
-    tokens.load(0);
-    const double loss =
-        stage->evaluate(0, {}, {}, tokens.ids(0), tokens.targets(0), tokens.documents(0));
+  Sums sums(*tokenizer, work.seq_len);
+  const auto add = [&](std::int64_t step, double loss, const actors::StepTokens& tokens) {
     if (!std::isfinite(loss))
       throw Error(
           ErrorKind::internal,
           fmt::format("the loss of samples {} to {} of the text is {}, although all weights "
                       "are finite; the model computes beyond float32",
-                      step * micro + 1, std::min((step + 1) * micro, samples), loss));
+                      step * work.micro + 1, std::min((step + 1) * work.micro, work.samples),
+                      loss));
     sums.add(loss, tokens.ids(0), tokens.targets(0), tokens.documents(0));
-  }
+  };
+  rank.run([&] {
+    evaluate_part(
+        rank.own(), work, checkpoint,
+        [&](const actors::StageMessages& messages) { return rank.join(messages); },
+        options.json ? nullptr : progress_line("loading weights,"), add);
+  });
   return sums.evaluation();
+}
+
+/// Refuses shards that cannot each send an equal part of what a stage has computed.
+void check_edges(const EvalOptions& options, const stages::ModelConfig& model,
+                 const EvaluationWork& work) {
+  const std::int64_t numbers = work.micro * work.seq_len * model.hidden_size;
+  if (options.pp == 1 || numbers % options.tp == 0) return;
+  int nearest = options.tp;
+  while (numbers % nearest != 0 || !check_parts(model, options.pp, nearest).empty()) --nearest;
+  refuse(
+      fmt::format("--tp {} cannot divide the {} numbers of a step between stages; nearest: --tp {}",
+                  options.tp, numbers, nearest));
 }
 
 /// A model with learned positions has no place for longer samples.
@@ -226,16 +227,27 @@ std::string json_of(const Evaluation& result, const Samples& samples) {
 }  // namespace
 
 int run(const EvalOptions& options) {
-  const auto checkpoint = open_language_model(model_directory(options.checkpoint));
-  check_seq_len(options.seq_len, checkpoint->info().model);
+  const auto ucx = prepare_ranks(options.pp * options.tp);
+  const std::string directory = model_directory(options.checkpoint);
+  const auto checkpoint = open_language_model(directory);
+  const stages::ModelConfig& model = checkpoint->info().model;
+  check_seq_len(options.seq_len, model);
+  if (const std::string why = check_parts(model, options.pp, options.tp); !why.empty()) refuse(why);
   const Samples samples = samples_of(options, checkpoint->info());
   SignalWatch signals("");
   const std::vector<std::string> files = stages::expand_files(options.files);
   const std::string tokens = prepare(options, files, checkpoint->tokenizer(), samples, signals);
   const stages::TokenCacheHold hold(tokens);
-  const std::string name = fmt::format("{}", fmt::join(files, ", "));
-  const Evaluation result = evaluate(options, *checkpoint, samples.documents,
-                                     [&] { return stages::TokenFile::open(tokens, name); });
+  const EvaluationWork work = work_of(options, checkpoint->info(), samples.documents, tokens,
+                                      fmt::format("{}", fmt::join(files, ", ")));
+  check_edges(options, model, work);
+  LeadingRank rank({.checkpoint = directory,
+                    .device = options.device,
+                    .threads = std::max(1, threads_of(options.threads) / options.tp),
+                    .pp = options.pp,
+                    .tp = options.tp},
+                   ucx, kEvaluation, work);
+  const Evaluation result = evaluate(options, *checkpoint, work, rank);
   print(options.json ? json_of(result, samples) : text_of(result, samples));
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "launch/commands/models/generation.h"
 #include "launch/commands/models/inference.h"
 #include "launch/commands/options.h"
 #include "launch/host/console.h"
@@ -139,54 +140,13 @@ nlohmann::json json_of(const std::string& prompt, const std::vector<std::int32_t
           {"finish", stopped ? "stop" : "length"}};
 }
 
-}  // namespace
-
-stages::GeneratorSpec plan_generation(const GenerateOptions& options,
-                                      const stages::ModelConfig& model,
-                                      const std::vector<std::vector<std::int32_t>>& prompts,
-                                      std::int64_t memory_bytes) {
-  TROUPE_ASSERT(!prompts.empty());
-  if (model.value_head)
-    throw Error(ErrorKind::data,
-                "the model has a value head, which gives a number for each token; only one with a "
-                "head over the vocabulary writes text");
-  if (options.device == "cuda" && options.tp * options.pp > 1)
-    refuse("--tp and --pp divide a model among threads of the CPU; on a GPU it is whole");
-  stages::GeneratorSpec spec{.model = model, .tp = options.tp, .pp = options.pp};
-  if (const std::string why = check_generator(spec); !why.empty()) refuse(why);
-  std::int64_t longest = 0;
-  for (const auto& prompt : prompts)
-    longest = std::max(longest, static_cast<std::int64_t>(prompt.size()));
-  check_room(model, longest, options.tokens, memory_bytes);
-  spec.capacity = positions_of(longest, options.tokens);
-  spec.sequences = sequences_of(model, prompts.size(), spec.capacity);
-  spec.prompt_rows = prompt_rows(prompts, spec.sequences);
-  return spec;
-}
-
-int run(const GenerateOptions& options) {
-  const std::string directory = model_directory(options.checkpoint);
-  const auto checkpoint = open_language_model(directory);
-  const auto tokenizer = stages::Tokenizer::open(checkpoint->tokenizer());
-  const std::vector<std::string> texts = prompt_texts(options);
-  const auto prompts = encoded(texts, options.chat, *tokenizer);
-  const stages::GeneratorSpec spec =
-      plan_generation(options, checkpoint->info().model, prompts, this_machine().memory_bytes);
-
-  const int threads = threads_of(options.threads);
-  stages::Generator generator(
-      spec, [&] { return device_for(options.device, std::max(1, threads / options.tp)); });
-  generator.load_weights([&](auto parameters, tensor::Device& device) {
-    checkpoint->load_weights(parameters, device,
-                             options.json ? nullptr : progress_line("loading weights,"), threads);
-  });
-  stages::Completions complete(
-      generator, *tokenizer, options.sampling,
-      {.tokens = options.tokens, .ends = stages::end_tokens(directory), .stops = options.stops});
+/// Completes all prompts, and prints what comes of them.
+void write_texts(const GenerateOptions& options, const std::vector<std::string>& texts,
+                 const std::vector<std::vector<std::int32_t>>& prompts, std::int64_t sequences,
+                 stages::Completions& complete) {
   nlohmann::json outputs = nlohmann::json::array();
   for (std::size_t first = 0; first < prompts.size();) {
-    const std::size_t count =
-        std::min(prompts.size() - first, static_cast<std::size_t>(spec.sequences));
+    const std::size_t count = std::min(prompts.size() - first, static_cast<std::size_t>(sequences));
     const auto completions = complete(std::span(prompts).subspan(first, count), first);
     for (std::size_t i = 0; i < count; ++i, ++first) {
       if (options.json)
@@ -201,6 +161,60 @@ int run(const GenerateOptions& options) {
                          {"decode_tokens_per_s", complete.decode().per_second()}}
               .dump() +
           "\n");
+}
+
+}  // namespace
+
+stages::GeneratorSpec plan_generation(const GenerateOptions& options,
+                                      const stages::ModelConfig& model,
+                                      const std::vector<std::vector<std::int32_t>>& prompts,
+                                      std::int64_t memory_bytes) {
+  TROUPE_ASSERT(!prompts.empty());
+  if (model.value_head)
+    throw Error(ErrorKind::data,
+                "the model has a value head, which gives a number for each token; only one with a "
+                "head over the vocabulary writes text");
+  if (const std::string why = check_parts(model, options.pp, options.tp); !why.empty()) refuse(why);
+  stages::GeneratorSpec spec{.model = model, .part = leading_part(options.pp, options.tp)};
+  std::int64_t longest = 0;
+  for (const auto& prompt : prompts)
+    longest = std::max(longest, static_cast<std::int64_t>(prompt.size()));
+  check_room(model, longest, options.tokens, memory_bytes);
+  spec.capacity = positions_of(longest, options.tokens);
+  spec.sequences = sequences_of(model, prompts.size(), spec.capacity);
+  spec.prompt_rows = prompt_rows(prompts, spec.sequences);
+  return spec;
+}
+
+int run(const GenerateOptions& options) {
+  const auto ucx = prepare_ranks(options.pp * options.tp);
+  const std::string directory = model_directory(options.checkpoint);
+  const auto checkpoint = open_language_model(directory);
+  const auto tokenizer = stages::Tokenizer::open(checkpoint->tokenizer());
+  const std::vector<std::string> texts = prompt_texts(options);
+  const auto prompts = encoded(texts, options.chat, *tokenizer);
+  const stages::GeneratorSpec spec =
+      plan_generation(options, checkpoint->info().model, prompts, this_machine().memory_bytes);
+
+  LeadingRank rank(
+      {.checkpoint = directory,
+       .device = options.device,
+       .threads = std::max(1, threads_of(options.threads) / options.tp),
+       .pp = options.pp,
+       .tp = options.tp},
+      ucx, kGeneration,
+      GenerationWork{
+          .sequences = spec.sequences, .capacity = spec.capacity, .prompt_rows = spec.prompt_rows});
+  rank.run([&] {
+    const auto generator =
+        make_generator(spec, rank.own(), rank.join(messages_of(spec)), *checkpoint,
+                       options.json ? nullptr : progress_line("loading weights,"));
+    LeadingModel model(rank, *generator);
+    stages::Completions complete(
+        model, *tokenizer, options.sampling,
+        {.tokens = options.tokens, .ends = stages::end_tokens(directory), .stops = options.stops});
+    write_texts(options, texts, prompts, spec.sequences, complete);
+  });
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "launch/host/machine.h"
 #include "stages/decoder/stage/transformer_stage.h"
 #include "stages/files/checkpoint/checkpoint.h"
+#include "stages/inference/model_part.h"
 #include "tensor/device/device.h"
 #include "tensor/errors/error.h"
 
@@ -22,12 +23,15 @@ inline int threads_of(int threads) {
   return threads > 0 ? threads : this_machine().free_cores;
 }
 
-/// The device of a command that works without a cluster: "cpu" or "cuda". With 0 threads a CPU has
-/// one thread for each free core. Throws Error{unavailable} if there is no such device.
-inline std::unique_ptr<tensor::Device> device_for(const std::string& device, int threads) {
+/// The device of a command that works without a cluster: "cpu" or "cuda", of the machine's GPUs the
+/// one with this number. With 0 threads a CPU has one thread for each free core. Throws
+/// Error{unavailable} if there is no such device.
+inline std::unique_ptr<tensor::Device> device_for(const std::string& device, int threads,
+                                                  int gpu = 0) {
   return tensor::make_device(
       {.kind = device == "cuda" ? tensor::DeviceKind::cuda : tensor::DeviceKind::cpu,
-       .threads = threads_of(threads)});
+       .threads = threads_of(threads),
+       .index = gpu});
 }
 
 /// Opens a checkpoint whose model predicts tokens. Throws Error{data} as CheckpointReader::open
@@ -41,21 +45,19 @@ inline std::unique_ptr<stages::CheckpointReader> open_language_model(const std::
   return checkpoint;
 }
 
-/// A stage that holds the whole model and does not train, for microbatches of `micro` samples.
-inline std::unique_ptr<stages::Stage> whole_model(
-    const stages::ModelConfig& model, std::int64_t micro, std::int64_t seq_len,
-    tensor::Device& device, stages::Documents documents = stages::Documents::joined) {
-  return stages::make_transformer_stage(
-      {.model = model,
-       .chunks = {{.first_layer = 0,
-                   .end_layer = static_cast<int>(model.num_hidden_layers),
-                   .embedding = true,
-                   .head = true}},
-       .micro = micro,
-       .seq_len = seq_len,
-       .documents = documents,
-       .training = false},
-      device);
+/// A stage that has a part of the model and does not train, for microbatches of `micro` samples.
+inline std::unique_ptr<stages::Stage> part_of_model(
+    const stages::ModelConfig& model, const stages::ModelPart& part, std::int64_t micro,
+    std::int64_t seq_len, tensor::Device& device,
+    stages::Documents documents = stages::Documents::joined) {
+  return stages::make_transformer_stage({.model = model,
+                                         .chunks = {stages::chunk_of(model, part)},
+                                         .sharding = part.sharding(),
+                                         .micro = micro,
+                                         .seq_len = seq_len,
+                                         .documents = documents,
+                                         .training = false},
+                                        device);
 }
 
 }  // namespace troupe::launch

@@ -73,7 +73,7 @@ class LogitsOfLength {
                  std::int64_t length)
       : outputs_(num_outputs(checkpoint.info().model)),
         length_(length),
-        stage_(whole_model(checkpoint.info().model, 1, length, device)),
+        stage_(part_of_model(checkpoint.info().model, {}, 1, length, device)),
         ids_(device.allocate(static_cast<std::size_t>(length) * sizeof(std::int32_t),
                              tensor::MemoryKind::pinned)),
         logits_(device.allocate(static_cast<std::size_t>(length * outputs_) * sizeof(float),

@@ -57,15 +57,15 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
        {"-h", "--help", "--pp", "--dp", "--tp", "--layout", "--schedule", "--without-host",
         "--hosts", "--json"}},
       {"doctor",
-       {"-h", "--help", "--hosts", "--hostfile", "--wait-for-hosts", "--rendezvous",
-        "--token-file", "--set", "--json"}},
+       {"-h", "--help", "--hosts", "--hostfile", "--wait-for-hosts", "--rendezvous", "--token-file",
+        "--set", "--json"}},
       {"generate",
        {"-h", "--help", "--prompt", "--prompt-file", "--chat", "--tokens", "--seed",
         "--temperature", "--top-k", "--top-p", "--stop", "--json", "--tp", "--pp", "--threads",
         "--device"}},
       {"eval",
        {"-h", "--help", "--files", "--steps", "--seq-len", "--documents", "--loss-on", "--json",
-        "--threads", "--device"}},
+        "--tp", "--pp", "--threads", "--device"}},
       {"logits", {"-h", "--help", "--ids", "-o", "--output", "--threads", "--device"}},
       {"runs", {"-h", "--help", "--json"}},
       {"import", {"-h", "--help", "--json"}},
@@ -122,10 +122,12 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
   BOOST_TEST(many.tp == 2);
   BOOST_TEST(many.pp == 3);
   BOOST_TEST(many.json);
-  const auto eval =
-      std::get<EvalOptions>(parsed({"eval", "c", "--files", "a", "b", "--steps", "4", "--json"}));
+  const auto eval = std::get<EvalOptions>(parsed(
+      {"eval", "c", "--files", "a", "b", "--steps", "4", "--tp", "2", "--pp", "3", "--json"}));
   BOOST_TEST((eval.files == std::vector<std::string>{"a", "b"}));
   BOOST_TEST(eval.steps == 4);
+  BOOST_TEST(eval.tp == 2);
+  BOOST_TEST(eval.pp == 3);
   BOOST_TEST(!eval.documents);  // as in training
   BOOST_TEST(!eval.loss_on);
   const auto from = std::get<LaunchOptions>(
@@ -162,6 +164,7 @@ BOOST_AUTO_TEST_CASE(a_command_line_becomes_its_options) {
   BOOST_TEST((scale.request.hosts == 3));
   BOOST_TEST(std::get<StopOptions>(parsed({"stop", "r"})).run == "r");
   BOOST_TEST((std::holds_alternative<WorkerOptions>(parsed({"worker"}))));
+  BOOST_TEST((std::holds_alternative<RankOptions>(parsed({"rank"}))));
   BOOST_TEST(std::get<PrintText>(parsed({"--version"})).text.find("troupe ") == 0u);
 }
 
@@ -210,6 +213,8 @@ BOOST_AUTO_TEST_CASE(wrong_usage_names_the_option) {
       refused({"scale", "r", option, number}, option);
   refused({"eval", "c", "--files", "f", "--steps", "-1"}, "--steps");
   refused({"eval", "c", "--files", "f", "--threads", "-1"}, "--threads");
+  refused({"eval", "c", "--files", "f", "--pp", "0"}, "--pp");
+  refused({"eval", "c", "--files", "f", "--tp", "1025"}, "--tp");
   refused({"eval", "c", "--files", "f", "--documents", "one"}, "--documents");
   refused({"eval", "c", "--files", "f", "--loss-on", "prompt"}, "--loss-on");
   refused({"tap", "r", "--edge", "0:1", "--every", "0"}, "--every");

@@ -24,8 +24,7 @@ stages::ModelConfig config() {
 
 struct Writer {
   GenerationModel model{config()};
-  std::unique_ptr<stages::Generator> generator =
-      model.generator({.sequences = 4, .capacity = 60, .prompt_rows = 20});
+  OwnGenerator generator = model.generator({.sequences = 4, .capacity = 60, .prompt_rows = 20});
   std::unique_ptr<stages::Tokenizer> tokenizer = stages::Tokenizer::open("bytes");
 
   Completions with(const stages::Sampling& sampling, const stages::CompletionOptions& options) {

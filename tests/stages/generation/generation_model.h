@@ -14,6 +14,25 @@
 
 namespace troupe::test {
 
+/// A generator on a device of its own.
+class OwnGenerator {
+ public:
+  OwnGenerator(const stages::GeneratorSpec& spec, const stages::PartLinks& links)
+      : OwnGenerator(spec, links, make_test_device()) {}
+
+  stages::Generator& operator*() const { return *generator_; }
+  stages::Generator* operator->() const { return generator_.get(); }
+
+ private:
+  OwnGenerator(const stages::GeneratorSpec& spec, const stages::PartLinks& links,
+               std::unique_ptr<tensor::Device> device)
+      : device_(std::move(device)),
+        generator_(std::make_unique<stages::Generator>(spec, *device_, links)) {}
+
+  std::unique_ptr<tensor::Device> device_;
+  std::unique_ptr<stages::Generator> generator_;
+};
+
 /// A small model with random weights, the same for every generator that is made of it, and what it
 /// should compute.
 class GenerationModel {
@@ -44,9 +63,9 @@ class GenerationModel {
   const stages::ModelConfig& config() const { return config_; }
 
   /// A generator of this model; `spec` lacks it.
-  std::unique_ptr<stages::Generator> generator(stages::GeneratorSpec spec) const {
+  OwnGenerator generator(stages::GeneratorSpec spec, const stages::PartLinks& links = {}) const {
     spec.model = config_;
-    auto made = std::make_unique<stages::Generator>(spec, [] { return make_test_device(); });
+    OwnGenerator made(spec, links);
     made->load_weights([this](std::span<const stages::Parameter> parameters, tensor::Device&) {
       for (const stages::Parameter& p : parameters) copy_region(whole_.at(p.name), p);
     });

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "actors/inference/stage_edges.h"
+#include "tensor/device/process_group.h"
+#include "transport/node/ucx_node.h"
+
+namespace troupe::actors {
+
+/// What one process among those that share a model reaches the others by. It trains nothing, so
+/// there is no director and no second configuration: when one process is lost, all end.
+class ModelRank {
+ public:
+  /// `ucx` is the result of transport::prepare_ucx at the program's start. Throws
+  /// Error{unavailable} if there is no way to others.
+  explicit ModelRank(const transport::UcxEnvironment& ucx);
+  ~ModelRank();
+
+  /// By which the others reach this process.
+  std::string address() const { return node_->address(); }
+  /// Connects to the others, whose addresses stand in the order of ranks, this one's too. The
+  /// device outlives the object.
+  void join(const stages::ModelPart& part, std::span<const std::string> addresses,
+            tensor::Device& device, const StageMessages& messages);
+
+  /// Ends what join() has made, before the device ends. No collective may be under way.
+  void leave();
+
+  /// The shards of the stage; null: there is one. Valid from join() to leave(), as
+  /// stages().
+  tensor::ProcessGroup* shards() { return shards_.get(); }
+  /// The stages beside this one; null: there is one.
+  StageEdges* stages() { return edges_ ? &*edges_ : nullptr; }
+
+  /// Ends every wait, now and later, with an Error{unavailable} that holds the reason. Callable
+  /// from any thread between join() and leave().
+  void abort(const std::string& reason);
+
+ private:
+  const std::unique_ptr<transport::UcxNode> node_;
+  std::unique_ptr<tensor::ProcessGroup> shards_;
+  std::optional<StageEdges> edges_;
+};
+
+}  // namespace troupe::actors
