@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(stages_give_the_bits_of_one_and_shards_nearly_the_same) {
     for (const int pp : {2, 3}) BOOST_TEST((logits_of(model, pp, 1, batch) == whole), pp);
     for (const int tp : {2, 4}) {
       const std::vector<float> shards = logits_of(model, 1, tp, batch);
-      BOOST_TEST(largest_distance(shards, whole) < 1e-4, tp);
+      BOOST_TEST(largest_distance(shards, whole) < 1e-5, tp);
       BOOST_TEST((logits_of(model, 3, tp, batch) == shards), tp);
     }
   }
@@ -126,13 +126,14 @@ BOOST_AUTO_TEST_CASE(shards_of_large_passes_divide_the_tokens) {
   std::mt19937_64 random(fresh_seed());
   for (stages::ModelConfig config : {generation_models().front(), generation_models().back()}) {
     config.hidden_size = 256;
+    config.initializer_range /= 4;  // products as large as those of the small model, of 16
     config.head_dim = config.hidden_size / config.num_attention_heads;
     config.max_position_embeddings = 80;
     const GenerationModel model(config);
     const Batch batch = random_batch(config, random, 60);
     const std::vector<float> whole = logits_of(model, 1, 1, batch, 64);
     const std::vector<float> shards = logits_of(model, 1, 2, batch, 64);
-    BOOST_TEST(largest_distance(shards, whole) < 1e-4);
+    BOOST_TEST(largest_distance(shards, whole) < 1e-5);
     BOOST_TEST((logits_of(model, 3, 2, batch, 64) == shards));
   }
 }
