@@ -49,7 +49,10 @@ BOOST_AUTO_TEST_CASE(a_terminal_shows_what_is_copied_and_read) {
   const std::string evaluated =
       shown_on_terminal({"eval", trained.checkpoint, "--files", trained.text});
   BOOST_TEST(holds(evaluated, "\r\x1b[K"), evaluated);
-  BOOST_TEST(!holds(evaluated, "loading weights,"), evaluated);
+  // A slow machine shows how far the weights are, and erases it.
+  const std::size_t loading = std::min(evaluated.rfind("loading weights,"), evaluated.size());
+  BOOST_TEST((loading == evaluated.size() || holds(evaluated.substr(loading), "\r\x1b[K")),
+             evaluated);
 }
 
 BOOST_AUTO_TEST_CASE(a_terminal_shows_how_far_the_plan_of_many_ranks_is) {
