@@ -55,12 +55,16 @@ RankMemory memory_of_rank(const RunSpec& spec, const ClusterShape& shape, const 
 
 struct SplitMemory {
   std::int64_t ranks = 0, spares = 0;
+  std::int64_t parked = 0;  ///< what ranks keep of their state while it leaves a full GPU
 };
 
 SplitMemory split_memory(const RunSpec& spec, const ClusterShape& shape) {
   const auto memory = memory_of(spec, shape, assemble(spec, shape));
   SplitMemory all;
-  for (const RankMemory& rank : memory) all.ranks += rank.host_total();
+  for (const RankMemory& rank : memory) {
+    all.ranks += rank.host_total();
+    if (rank.on_gpu) all.parked += rank.allocated.stage.weights + rank.allocated.stage.optimizer;
+  }
   all.spares = spec.recovery.spares * memory_of_spare(memory).host_total();
   return all;
 }
@@ -111,7 +115,8 @@ std::int64_t total_memory_of_change(const RunSpec& spec, const ClusterShape& now
   const int in_both = std::min(now.num_ranks(), next.num_ranks());
   const SplitMemory before = split_memory(spec, now), after = split_memory(spec, next);
   const std::int64_t process = kProcessBytes + (on_gpu(spec) ? kCudaHostBytes : 0);
-  return before.ranks + after.ranks - in_both * process + std::max(before.spares, after.spares);
+  return before.ranks + before.parked + after.ranks - in_both * process +
+         std::max(before.spares, after.spares);
 }
 
 }  // namespace troupe::actors

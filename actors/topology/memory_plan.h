@@ -43,7 +43,8 @@ RankMemory memory_of_spare(const std::vector<RankMemory>& ranks);
 /// Bytes of the machine's memory that all ranks and spares take together.
 std::int64_t total_memory(const RunSpec& spec, const ClusterShape& shape);
 /// Bytes of the machine's memory while one shape takes over from another: the same processes hold
-/// stages and pools of both. A spare gives up its memory for one before it prepares for the other.
+/// stages and pools of both. A GPU without room for two stages has its state wait in host memory. A
+/// spare gives up its memory for one before it prepares for the other.
 std::int64_t total_memory_of_change(const RunSpec& spec, const ClusterShape& now,
                                     const ClusterShape& next);
 

@@ -14,6 +14,7 @@
 #include "actors/topology/assembly.h"
 #include "actors/topology/rank_groups.h"
 #include "actors/worker/state/neighbour_copies.h"
+#include "actors/worker/state/parked_state.h"
 #include "actors/worker/step/plan_runner.h"
 #include "actors/worker/step/token_broadcast.h"
 #include "stages/corpus/token_data.h"
@@ -26,7 +27,8 @@ namespace troupe::actors {
 
 /// A stage, and how many updates are in it.
 struct StageState {
-  std::unique_ptr<stages::Stage> stage;
+  std::unique_ptr<stages::Stage> stage;  ///< null if its state is parked
+  std::optional<ParkedState> parked;
   stages::StageSpec spec;
   std::int64_t step = -1;  ///< updates in the stage's state; -1: no state that can be used
 };

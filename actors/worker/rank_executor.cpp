@@ -261,7 +261,7 @@ Heartbeat RankExecutor::activity() const {
   const auto counts = node_->channel().counts();
   AllocatedMemory allocated = allocated_;
   for (const auto* group : groups_) allocated.collectives += group->bytes();
-  allocated.pools = static_cast<std::int64_t>(counts.buffer_bytes + slots_->free_bytes());
+  allocated.pools += static_cast<std::int64_t>(counts.buffer_bytes + slots_->free_bytes());
   Heartbeat beat{.incarnation = self_.incarnation,
                  .progress = progress_ + (runner_ ? runner_->progress() : 0),
                  .longest_action_s = longest_action_s_,
@@ -285,7 +285,8 @@ void RankExecutor::count_memory() {
     if (configuration->data_parallel) all.buckets += configuration->data_parallel->allocated();
     if (!configuration->state || configuration->state.get() == counted) continue;
     counted = configuration->state.get();
-    all.stage += counted->stage->allocated();
+    if (counted->stage) all.stage += counted->stage->allocated();
+    if (counted->parked) all.pools += static_cast<std::int64_t>(counted->parked->bytes());
   }
   const std::lock_guard lock(mutex_);
   allocated_ = all;

@@ -89,6 +89,10 @@ class RankExecutor {
   void connect(const Configuration& configuration, const StatePlan& state,
                const RankAssembly* part);
   void take_state(const EnterConfiguration& order, RankConfiguration* now);
+  void step_back(std::int64_t step);
+  std::shared_ptr<StageState> next_state(const EnterConfiguration& order,
+                                         const RankConfiguration& now);
+  void park_state();
   void move_state(const EnterConfiguration& order, RankConfiguration* now);
   Ready::Difference compare_replicas(RankConfiguration& now);
   void copy_first_state(RankConfiguration& now, const std::vector<int>& copied);

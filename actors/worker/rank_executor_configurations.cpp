@@ -7,8 +7,6 @@
 
 #include "actors/worker/rank_executor.h"
 #include "actors/worker/state/state_mover.h"
-#include "stages/files/checkpoint/checkpoint.h"
-#include "stages/replicas/weight_comparison.h"
 #include "tensor/errors/error.h"
 
 // How a rank leaves a configuration and reaches the next one.
@@ -20,16 +18,6 @@ namespace {
 constexpr std::chrono::microseconds kSpin{50};
 /// The waits between two attempts to make a data plane: the first, and the limit of doubling it.
 constexpr std::chrono::milliseconds kFirstRetry{100}, kLastRetry{13'000};
-
-/// The state that a rank's stage keeps, by part.
-std::map<int, StateMover::Units> parts_in(const stages::Stage& stage, const RunSpec& spec,
-                                          const ClusterShape& shape, int rank) {
-  const StateParts parts(spec, shape);
-  std::map<int, StateMover::Units> held;
-  for (const int part : parts.kept_by(rank))
-    held[part] = units_in(stage, spec.model, parts.slice_of(part));
-  return held;
-}
 
 }  // namespace
 
@@ -56,7 +44,8 @@ Halted RankExecutor::halt(const Halt& order) {
   count_memory();
   if (!configuration_) return answer;
   answer.inventory.step = configuration_->state->step;
-  answer.inventory.has_previous = configuration_->stage().has_previous();
+  const StageState& state = *configuration_->state;
+  answer.inventory.has_previous = state.stage && state.stage->has_previous();
   for (const auto& copy : held_)
     answer.inventory.copies.push_back({.rank = copy.rank, .step = copy.step});
   return answer;
@@ -76,7 +65,7 @@ void RankExecutor::leave_configuration() {
     ended->eval_runners.clear();
     ended->tokens.reset();
     ended->data_parallel.reset();
-    if (ended->state) ended->stage().join({});
+    if (ended->state && ended->state->stage) ended->stage().join({});
     ended->groups = {};
   }
 }
@@ -238,96 +227,6 @@ void RankExecutor::refuse_if_interrupted(std::uint32_t configuration) const {
   if (configuration < min_configuration_) throw Error(ErrorKind::unavailable, interrupted_);
 }
 
-void RankExecutor::take_state(const EnterConfiguration& order, RankConfiguration* now) {
-  const auto warm = warm_stage_.take();
-  if (now) {
-    // A loaded state goes into a new stage, because fresh weights must not keep old moments.
-    const bool stays = order.start.state.from_memory && configuration_;
-    if (stays && configuration_->part.stage == now->part.stage)
-      now->state = configuration_->state;
-    else
-      now->state = warm && warm->spec == now->part.stage ? warm : warm_stage_.make(now->part.stage);
-  }
-  if (order.start.state.from_memory)
-    move_state(order, now);
-  else if (now)
-    load(order, *now->state);
-  if (now) now->state->step = order.start.state.step;
-}
-
-void RankExecutor::move_state(const EnterConfiguration& order, RankConfiguration* now) {
-  const StatePlan& plan = order.start.state;
-  StateMover::Memory memory;
-  if (configuration_ && configuration_->state->step >= 0) {
-    if (configuration_->state->step == plan.step + 1) {
-      configuration_->stage().step_back();
-      configuration_->state->step = plan.step;
-    }
-    memory.own = parts_in(configuration_->stage(), spec_, configuration_->configuration.shape,
-                          configuration_->rank);
-    for (const auto& copy : held_) {
-      if (copy.step != plan.step) continue;
-      const auto units = units_of(spec_, configuration_->configuration.shape, copy.rank);
-      memory.copies[copy.rank] =
-          units_in(copy.memory, units, spec_.model,
-                   sharding_of(configuration_->configuration.shape, copy.rank));
-    }
-  }
-  if (now) {
-    memory.into = parts_in(now->stage(), spec_, now->configuration.shape, now->rank);
-    memory.in_place = configuration_ && now->state == configuration_->state;
-  }
-  StateMover mover(plan, spec_, order.configuration.shape,
-                   order.configuration.rank_of(self_.incarnation), *device_);
-  const auto edges = mover.edges();
-  if (!edges.empty())
-    open_channel(moving_configuration(order.configuration.number), order.configuration, edges);
-  mover.perform(memory, node_->channel());
-  if (now && !memory.in_place) now->stage().weights_changed();
-}
-
-/// Looks for weights that differ where several ranks keep them, and repairs them if that is
-/// ordered. A copy that a neighbour already holds of the state stays as it was.
-Ready::Difference RankExecutor::compare_replicas(RankConfiguration& now) {
-  const stages::StateSharding& state = now.part.stage.state;
-  const bool repairs = spec_.data_parallel.repairs;
-  const auto compared_with = [&](const stages::WeightComparison& found, int replica) {
-    if (found.first < 0) return Ready::Difference{};
-    const auto first = static_cast<std::size_t>(found.first);
-    return Ready::Difference{.parameter = now.stage().parameters()[first].name,
-                             .count = found.count,
-                             .reference = replica};
-  };
-  if (tensor::ProcessGroup* const twins = now.groups.get(GroupKind::twins)) {
-    const auto found = stages::compare_with_twin(now.stage(), *twins, *device_);
-    if (!found.all_equal && repairs) stages::copy_to_twins(now.stage(), *twins, *device_);
-    return compared_with(found, now.part.place.replica - state.index + found.reference);
-  }
-  tensor::ProcessGroup* const holders =
-      now.groups.get(state.count > 1 ? GroupKind::instances : GroupKind::replicas);
-  if (!holders) return {};
-  const auto found = stages::compare_weights(now.stage(), *holders, *device_);
-  if (!found.all_equal && repairs)
-    stages::copy_state(now.stage(), *holders, found.reference, *device_);
-  return compared_with(
-      found, state.count > 1 ? state.index + found.reference * state.count : found.reference);
-}
-
-/// Makes copies of the state that the configuration starts from before its first step. Copies that
-/// neighbours already hold are not sent again.
-void RankExecutor::copy_first_state(RankConfiguration& now, const std::vector<int>& copied) {
-  const auto is_copied = [&](int rank) { return std::ranges::find(copied, rank) != copied.end(); };
-  const std::int64_t step = now.state->step;
-  if (is_copied(now.rank))
-    now.copies->skip(step);
-  else
-    now.copies->send(now.stage(), step);
-  if (!is_copied(now.copies->source())) return now.copies->receive(step);
-  const auto held = std::ranges::find(held_, step, &NeighbourCopies::HeldCopy::step);
-  TROUPE_ASSERT(held != held_.end());
-  now.copies->adopt(*held);
-}
-
 /// Says that it waits for a file, and goes on until the configuration is interrupted.
 std::function<void()> RankExecutor::waits_for(const std::string& path,
                                               std::uint32_t configuration) {
@@ -342,42 +241,6 @@ OpenTokens RankExecutor::token_opener(std::uint32_t configuration) {
     return files_.open(tokens, waits_for(tokens, configuration),
                        [&](const std::string& here) { return open_tokens(tokens, here); });
   };
-}
-
-/// The threads that set a rank's state before its first step. Those of a GPU's rank, which needs no
-/// others to compute, are its share of its machine's cores.
-int RankExecutor::loading_threads(const HostShare& host) const {
-  constexpr int kMost = 32;  // memory is no faster for more
-  const int threads = spec_.cluster.device.threads;
-  if (device_->host_reads_memory()) return threads;
-  return std::max(threads, std::min(kMost, cores_.num_allowed() / std::max(1, host.ranks)));
-}
-
-void RankExecutor::load(const EnterConfiguration& order, StageState& state) {
-  const int threads = loading_threads(order.start.host);
-  const auto begin = std::chrono::steady_clock::now();
-  const auto log = [&](const char* done) {
-    spdlog::info("{} in {:.1f} s, threads: {}", done, seconds_since(begin), threads);
-  };
-  // Threads inherit the cores of the one that starts them.
-  if (threads > spec_.cluster.device.threads) cores_.release();
-  if (order.start.checkpoint.empty()) {
-    set_state("drawing weights");
-    stages::initialize(*state.stage, spec_.model, spec_.seed, threads);
-    return log("weights drawn");
-  }
-  const std::string& path = order.start.checkpoint;
-  const auto checkpoint =
-      files_.open(path, waits_for(path, order.configuration.number),
-                  [](const std::string& here) { return stages::CheckpointReader::open(here); });
-  checkpoint->check_model(spec_.model);
-  checkpoint->load(
-      *state.stage, order.start.weights_only,
-      [this](std::uint64_t done, std::uint64_t total) {
-        set_state("loading, " + std::to_string(100 * done / total) + " %");
-      },
-      threads);
-  log("checkpoint read");
 }
 
 }  // namespace troupe::actors

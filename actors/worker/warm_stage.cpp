@@ -5,6 +5,8 @@
 #include <system_error>
 #include <utility>
 
+#include "actors/topology/memory_plan.h"
+
 namespace troupe::actors {
 
 WarmStage::WarmStage(const RunSpec& spec, tensor::Device& device,
@@ -49,7 +51,7 @@ void WarmStage::build(const WarmUp& order) {
     });
   }
   prepare_slots(slots_of(part, order.rank));
-  if (has_stage) return;
+  if (has_stage || !has_room(order.shape, order.rank)) return;
   auto state = make(part.stage);
   const std::lock_guard lock(mutex_);
   built_ = std::move(state);
@@ -97,6 +99,15 @@ std::shared_ptr<StageState> WarmStage::take() {
   for (std::thread& thread : threads) thread.join();
   const std::lock_guard lock(mutex_);
   return std::exchange(built_, nullptr);
+}
+
+bool WarmStage::has_room(const ClusterShape& shape, int rank) const {
+  const tensor::DeviceMemory memory = device_.memory();
+  if (memory.total == 0) return true;
+  const RankMemory next =
+      memory_of(spec_, shape, assemble(spec_, shape)).at(static_cast<std::size_t>(rank));
+  const std::int64_t needed = next.device_total() - next.context;  // a context is there already
+  return memory.used + static_cast<std::size_t>(needed) <= memory.total;
 }
 
 std::shared_ptr<StageState> WarmStage::make(const stages::StageSpec& stage) {

@@ -35,6 +35,9 @@ class WarmStage {
   void set_current(std::optional<RankAssembly> part);
   /// Waits for what is being prepared, and returns the stage that was built; null if none was.
   std::shared_ptr<StageState> take();
+  /// Whether a device that tells how full it is (Device::memory()) has room for all that the rank
+  /// takes in the shape beside what is on it now.
+  bool has_room(const ClusterShape& shape, int rank) const;
   /// Makes a stage of zeros, in the memory that was prepared for any stage if there is such memory.
   std::shared_ptr<StageState> make(const stages::StageSpec& stage);
   /// Returns memory that was prepared and not taken to the system.

@@ -3,7 +3,10 @@
 // of workers and a change of stages (the other end-to-end tests run there too, as async.e2e.*). If
 // the device fails, the run says so, and goes on without the process that has it.
 
+#include <signal.h>
+
 #include <boost/test/unit_test.hpp>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -25,6 +28,13 @@ std::map<int, StepNumbers> train_on(const char* device, const std::string& name,
   unsetenv("TROUPE_TEST_DEVICE");
   BOOST_REQUIRE_MESSAGE(done.exit_code == 0, name << " on " << device << ": " << done.err);
   return step_numbers(place.run("run"));
+}
+
+/// What the whole model takes as one stage.
+std::int64_t stage_bytes(const Workplace& place) {
+  const Finished plan = troupe({"plan", place.manifest("whole"), "--json"});
+  BOOST_REQUIRE_MESSAGE(plan.exit_code == 0, plan.err);
+  return nlohmann::json::parse(plan.out).at("ranks").at(0).at("memory_bytes").at("total");
 }
 
 void check(const std::string& name, const Keys& keys) {
@@ -72,6 +82,39 @@ BOOST_AUTO_TEST_CASE(a_device_that_fails_is_told_and_its_worker_replaced) {
     BOOST_TEST(done.out.find("recovered at step") != std::string::npos, axis << ": " << done.out);
     BOOST_TEST((step_numbers(place.run("run")) == expected), axis);
   }
+}
+
+// Each device has room for the largest stage, and not for another one beside it. A worker dies
+// among the changes.
+BOOST_AUTO_TEST_CASE(a_full_device_changes_its_stage) {
+  const Keys endless{{"mesh.pp", "2"}, {"run.max_steps", "1000000"}};
+  const Workplace place;
+  const std::string run = place.run("full");
+  const std::string memory = std::to_string(stage_bytes(place) * 5 / 4);
+  setenv("TROUPE_TEST_DEVICE", "async", 1);
+  setenv("TROUPE_ASYNC_MEMORY", memory.c_str(), 1);
+  TroupeProgram program({"launch", place.manifest("full", endless)});
+  unsetenv("TROUPE_ASYNC_MEMORY");
+  unsetenv("TROUPE_TEST_DEVICE");
+  BOOST_REQUIRE(program.read_until("step 3/"));
+  for (const char* pp : {"1", "3", "1", "2"}) {
+    const Finished scaled = troupe({"scale", run, "--pp", pp});
+    BOOST_REQUIRE_MESSAGE(scaled.exit_code == 0, "pp " << pp << ": " << scaled.err);
+    BOOST_REQUIRE(program.read_until("step "));
+  }
+  const auto workers = workers_of(run);
+  BOOST_REQUIRE(!workers.empty());
+  kill(workers.back(), SIGKILL);
+  BOOST_REQUIRE(program.read_until("recovered at step"));
+  BOOST_TEST(troupe({"stop", run}).exit_code == 0);
+  const Finished done = program.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
+  BOOST_TEST(content_of(run + "/logs/rank-0/output").find("no room for two stages on the device") !=
+             std::string::npos);
+  const auto got = step_numbers(run);
+  const auto expected = train_on(
+      "cpu", "full", {{"mesh.pp", "2"}, {"run.max_steps", std::to_string(got.rbegin()->first)}});
+  BOOST_TEST((got == expected));
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_writes_the_texts_of_the_cpu) {

@@ -12,16 +12,23 @@ namespace troupe::test {
 /// same bits as the CPU. Streams may be made by any thread. It can fail as a GPU does.
 class AsyncDevice final : public tensor::Device {
  public:
-  /// `threads` is the number of OpenMP threads of an op, `fails` says which op fails.
-  explicit AsyncDevice(std::uint64_t seed, int threads = 1, AsyncHealth::Fails fails = {})
+  /// `threads` is the number of OpenMP threads of an op, `fails` says which op fails. `memory` is
+  /// how many bytes the device has; 0: any number.
+  explicit AsyncDevice(std::uint64_t seed, int threads = 1, AsyncHealth::Fails fails = {},
+                       std::size_t memory = 0)
       : threads_(threads),
         health_(std::move(fails)),
         seeds_(seed),
+        space_{.total = memory},
         cpu_(tensor::make_cpu_device(threads)) {}
 
   tensor::Buffer allocate(std::size_t bytes, tensor::MemoryKind kind) override {
-    return kind == tensor::MemoryKind::device ? allocate_guarded(bytes)
+    return kind == tensor::MemoryKind::device ? allocate_guarded(bytes, space_)
                                               : cpu_->allocate(bytes, kind);
+  }
+  tensor::DeviceMemory memory() const override {
+    if (space_.total == 0) return {};
+    return {.used = space_.used, .total = space_.total};
   }
   std::unique_ptr<tensor::Stream> make_stream() override {
     const std::lock_guard lock(mutex_);
@@ -274,6 +281,7 @@ class AsyncDevice final : public tensor::Device {
   AsyncHealth health_;
   std::mutex mutex_;  // guards seeds_
   std::mt19937_64 seeds_;
+  GuardedSpace space_;
   const std::unique_ptr<tensor::Device> cpu_;
   AsyncOps ops_;
 };

@@ -10,7 +10,7 @@
 // A libtroupe_cuda.so whose GPUs are asynchronous devices of the host, so that launched runs
 // compute on them as they would on GPUs. The environment variable TROUPE_ASYNC_FAULT may name a
 // file that holds a number: the first device of all processes that comes to its op of this number
-// fails.
+// fails. TROUPE_ASYNC_MEMORY says how many bytes the device of each process has.
 
 namespace {
 
@@ -18,6 +18,11 @@ bool fails(std::uint64_t op) {
   const char* const path = std::getenv("TROUPE_ASYNC_FAULT");
   std::uint64_t failing = 0;
   return path && std::ifstream(path) >> failing && op == failing && unlink(path) == 0;
+}
+
+std::size_t memory_of_device() {
+  const char* const bytes = std::getenv("TROUPE_ASYNC_MEMORY");
+  return bytes ? std::strtoull(bytes, nullptr, 10) : 0;
 }
 
 }  // namespace
@@ -45,7 +50,7 @@ __attribute__((visibility("default"))) void troupe_report_devices(
 __attribute__((visibility("default"))) troupe::tensor::Device* troupe_make_device(
     const troupe::tensor::DeviceSpec& spec) {
   return std::make_unique<troupe::test::AsyncDevice>(troupe::test::fresh_device_seed(),
-                                                     spec.threads, fails)
+                                                     spec.threads, fails, memory_of_device())
       .release();
 }
 }

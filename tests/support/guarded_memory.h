@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -8,6 +9,7 @@
 
 #include "tensor/device/attention.h"
 #include "tensor/device/device.h"
+#include "tensor/errors/error.h"
 
 // Device memory that the host cannot touch: an address of it is that of ordinary memory with one
 // bit set, with which no process has memory. Whoever follows the address dies at once, and a call
@@ -50,15 +52,32 @@ auto opened_argument(const T& x) {
     return x;
 }
 
-inline tensor::Buffer allocate_guarded(std::size_t bytes) {
+/// How much guarded memory there is, and how much of it is in use.
+struct GuardedSpace {
+  std::size_t total = 0;  ///< 0: any amount
+  std::atomic<std::size_t> used{0};
+};
+
+/// Memory of the space, which outlives it. Throws Error{internal} if it has not that much left.
+inline tensor::Buffer allocate_guarded(std::size_t bytes, GuardedSpace& space) {
   constexpr std::size_t kAlignment = 256;
   const std::size_t size = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
-  void* const data = std::aligned_alloc(kAlignment, size);
-  if (!data) throw std::bad_alloc();
+  if ((space.used += bytes) > space.total && space.total > 0) {
+    space.used -= bytes;
+    throw Error(ErrorKind::internal, "the device of tests has no memory left");
+  }
+  // What frees a buffer knows no more than its address: the space is noted before that.
+  void* const block = std::aligned_alloc(kAlignment, kAlignment + size);
+  if (!block) throw std::bad_alloc();
+  *static_cast<GuardedSpace**>(block) = &space;
+  void* const data = static_cast<std::byte*>(block) + kAlignment;
   std::memset(data, 0, size);
   void* const guarded = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(data) | kGuardBit);
-  return {guarded, bytes, tensor::MemoryKind::device,
-          [](void* memory, std::size_t) { std::free(opened(memory)); }};
+  return {guarded, bytes, tensor::MemoryKind::device, [](void* memory, std::size_t length) {
+            void* const first = static_cast<std::byte*>(opened(memory)) - kAlignment;
+            (*static_cast<GuardedSpace**>(first))->used -= length;
+            std::free(first);
+          }};
 }
 
 }  // namespace troupe::test

@@ -77,7 +77,7 @@ transport::MessageKey StateMover::next_key(int from, int to) {
           .direction = transport::Direction::state};
 }
 
-/// Sends the row, which is part of a held copy or of this member's own state.
+/// Sends the row, which lies in host memory if it is held, or in the device's.
 void StateMover::give(const TensorRow& from, bool is_held, int to, transport::Channel& channel) {
   for (std::int64_t begin = 0; begin < from.size(); begin += kPieceElements) {
     const auto key = next_key(member_, to);
@@ -116,7 +116,7 @@ void StateMover::perform(const Memory& memory, transport::Channel& channel) {
       continue;
     }
     const TensorRow from = row_from(memory, move);
-    const bool is_held = move.copy_of >= 0;
+    const bool is_held = move.copy_of >= 0 || memory.own_on_host;
     if (!to_me) {
       give(from, is_held, move.to, channel);
       gives = true;

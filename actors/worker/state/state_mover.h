@@ -23,7 +23,8 @@ class StateMover {
     std::map<int, Units> own;
     std::map<int, Units> copies;
     std::map<int, Units> into;
-    bool in_place = false;  ///< `into` and `own` are the same memory
+    bool in_place = false;     ///< `into` and `own` are the same memory
+    bool own_on_host = false;  ///< `own` lies in host memory (ParkedState)
   };
 
   /// `shape` is that of the new configuration. All references outlive the mover.

@@ -32,7 +32,8 @@ class TensorRow {
   void write(tensor::HostCopies& copies, std::int64_t begin, const tensor::Tensor& piece) const;
   /// read() of a row that lies in host memory.
   void read_host(std::int64_t begin, const tensor::Tensor& piece) const;
-  /// Queues the copies of these elements to `to`; both lie in memory of the stream's device.
+  /// Queues the copies of these elements to `to`; both lie in memory of the stream's device, or
+  /// pinned.
   void copy(tensor::Stream& stream, std::int64_t begin, const tensor::Tensor& to) const;
 
  private:

@@ -22,6 +22,20 @@ BOOST_AUTO_TEST_CASE(a_change_takes_both_shapes_in_the_same_processes) {
              2 * (total_memory(spec, two) - kProcessBytes));
 }
 
+BOOST_AUTO_TEST_CASE(a_change_on_full_gpus_keeps_the_state_in_host_memory_too) {
+  RunSpec spec = test::small_run(2, 1);
+  const ClusterShape two = first_shape(spec), four = first_shape(test::small_run(4, 1));
+  spec.cluster.device.kind = tensor::DeviceKind::cuda;
+  std::int64_t state = 0, processes = 0;
+  for (const RankMemory& rank : memory_of(spec, two, assemble(spec, two))) {
+    state += rank.allocated.stage.weights + rank.allocated.stage.optimizer;
+    processes += rank.process;
+  }
+  BOOST_TEST(state > 0);
+  BOOST_TEST(total_memory_of_change(spec, two, four) ==
+             total_memory(spec, two) + total_memory(spec, four) + state - processes);
+}
+
 BOOST_AUTO_TEST_CASE(a_spare_counts_as_the_largest_rank) {
   RunSpec spec = test::small_run(2, 1);
   const ClusterShape two = first_shape(spec), four = first_shape(test::small_run(4, 1));

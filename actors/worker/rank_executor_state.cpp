@@ -1,0 +1,178 @@
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+
+#include "actors/worker/rank_executor.h"
+#include "actors/worker/state/state_mover.h"
+#include "stages/files/checkpoint/checkpoint.h"
+#include "stages/replicas/weight_comparison.h"
+#include "tensor/errors/error.h"
+
+// How a rank comes to the state that a configuration begins with: from memory or from files.
+
+namespace troupe::actors {
+namespace {
+
+/// The state that a rank's stage keeps, by part.
+std::map<int, StateMover::Units> parts_in(const RankConfiguration& of, const RunSpec& spec) {
+  if (of.state->parked) return of.state->parked->parts();
+  const StateParts parts(spec, of.configuration.shape);
+  std::map<int, StateMover::Units> held;
+  for (const int part : parts.kept_by(of.rank))
+    held[part] = units_in(*of.state->stage, spec.model, parts.slice_of(part));
+  return held;
+}
+
+}  // namespace
+
+void RankExecutor::take_state(const EnterConfiguration& order, RankConfiguration* now) {
+  if (order.start.state.from_memory) step_back(order.start.state.step);
+  if (now) now->state = next_state(order, *now);
+  if (order.start.state.from_memory)
+    move_state(order, now);
+  else if (now)
+    load(order, *now->state);
+  if (now) now->state->step = order.start.state.step;
+}
+
+/// Takes back the last update of the state in memory, if the next configuration begins before it.
+void RankExecutor::step_back(std::int64_t step) {
+  if (!configuration_ || configuration_->state->step != step + 1) return;
+  configuration_->stage().step_back();
+  configuration_->state->step = step;
+}
+
+/// The stage of the next configuration, of zeros if it is not the one that the rank has.
+std::shared_ptr<StageState> RankExecutor::next_state(const EnterConfiguration& order,
+                                                     const RankConfiguration& now) {
+  const auto warm = warm_stage_.take();
+  const StageState* const before = configuration_ ? configuration_->state.get() : nullptr;
+  // A loaded state goes into a new stage, because fresh weights must not keep old moments.
+  if (order.start.state.from_memory && before && before->stage && before->spec == now.part.stage)
+    return configuration_->state;
+  if (warm && warm->spec == now.part.stage) return warm;
+  if (before && before->stage && !warm_stage_.has_room(order.configuration.shape, now.rank))
+    park_state();
+  return warm_stage_.make(now.part.stage);
+}
+
+/// Moves the state of the configuration before from the device to the host, where it stays until
+/// all ranks have reached the next one.
+void RankExecutor::park_state() {
+  StageState& state = *configuration_->state;
+  state.parked.emplace(parts_in(*configuration_, spec_), *device_);
+  state.stage.reset();
+  spdlog::info(
+      "no room for two stages on the device: the state of step {}, {:.1f} MiB, waits in "
+      "host memory",
+      state.step, static_cast<double>(state.parked->bytes()) / (1 << 20));
+}
+
+void RankExecutor::move_state(const EnterConfiguration& order, RankConfiguration* now) {
+  const StatePlan& plan = order.start.state;
+  StateMover::Memory memory;
+  if (configuration_ && configuration_->state->step >= 0) {
+    memory.own = parts_in(*configuration_, spec_);
+    memory.own_on_host = configuration_->state->parked.has_value();
+    for (const auto& copy : held_) {
+      if (copy.step != plan.step) continue;
+      const auto units = units_of(spec_, configuration_->configuration.shape, copy.rank);
+      memory.copies[copy.rank] =
+          units_in(copy.memory, units, spec_.model,
+                   sharding_of(configuration_->configuration.shape, copy.rank));
+    }
+  }
+  if (now) {
+    memory.into = parts_in(*now, spec_);
+    memory.in_place = configuration_ && now->state == configuration_->state;
+  }
+  StateMover mover(plan, spec_, order.configuration.shape,
+                   order.configuration.rank_of(self_.incarnation), *device_);
+  const auto edges = mover.edges();
+  if (!edges.empty())
+    open_channel(moving_configuration(order.configuration.number), order.configuration, edges);
+  mover.perform(memory, node_->channel());
+  if (now && !memory.in_place) now->stage().weights_changed();
+}
+
+/// Looks for weights that differ where several ranks keep them, and repairs them if that is
+/// ordered. A copy that a neighbour already holds of the state stays as it was.
+Ready::Difference RankExecutor::compare_replicas(RankConfiguration& now) {
+  const stages::StateSharding& state = now.part.stage.state;
+  const bool repairs = spec_.data_parallel.repairs;
+  const auto compared_with = [&](const stages::WeightComparison& found, int replica) {
+    if (found.first < 0) return Ready::Difference{};
+    const auto first = static_cast<std::size_t>(found.first);
+    return Ready::Difference{.parameter = now.stage().parameters()[first].name,
+                             .count = found.count,
+                             .reference = replica};
+  };
+  if (tensor::ProcessGroup* const twins = now.groups.get(GroupKind::twins)) {
+    const auto found = stages::compare_with_twin(now.stage(), *twins, *device_);
+    if (!found.all_equal && repairs) stages::copy_to_twins(now.stage(), *twins, *device_);
+    return compared_with(found, now.part.place.replica - state.index + found.reference);
+  }
+  tensor::ProcessGroup* const holders =
+      now.groups.get(state.count > 1 ? GroupKind::instances : GroupKind::replicas);
+  if (!holders) return {};
+  const auto found = stages::compare_weights(now.stage(), *holders, *device_);
+  if (!found.all_equal && repairs)
+    stages::copy_state(now.stage(), *holders, found.reference, *device_);
+  return compared_with(
+      found, state.count > 1 ? state.index + found.reference * state.count : found.reference);
+}
+
+/// Makes copies of the state that the configuration starts from before its first step. Copies that
+/// neighbours already hold are not sent again.
+void RankExecutor::copy_first_state(RankConfiguration& now, const std::vector<int>& copied) {
+  const auto is_copied = [&](int rank) { return std::ranges::find(copied, rank) != copied.end(); };
+  const std::int64_t step = now.state->step;
+  if (is_copied(now.rank))
+    now.copies->skip(step);
+  else
+    now.copies->send(now.stage(), step);
+  if (!is_copied(now.copies->source())) return now.copies->receive(step);
+  const auto held = std::ranges::find(held_, step, &NeighbourCopies::HeldCopy::step);
+  TROUPE_ASSERT(held != held_.end());
+  now.copies->adopt(*held);
+}
+
+/// The threads that set a rank's state before its first step. Those of a GPU's rank, which needs no
+/// others to compute, are its share of its machine's cores.
+int RankExecutor::loading_threads(const HostShare& host) const {
+  constexpr int kMost = 32;  // memory is no faster for more
+  const int threads = spec_.cluster.device.threads;
+  if (device_->host_reads_memory()) return threads;
+  return std::max(threads, std::min(kMost, cores_.num_allowed() / std::max(1, host.ranks)));
+}
+
+void RankExecutor::load(const EnterConfiguration& order, StageState& state) {
+  const int threads = loading_threads(order.start.host);
+  const auto begin = std::chrono::steady_clock::now();
+  const auto log = [&](const char* done) {
+    spdlog::info("{} in {:.1f} s, threads: {}", done, seconds_since(begin), threads);
+  };
+  // Threads inherit the cores of the one that starts them.
+  if (threads > spec_.cluster.device.threads) cores_.release();
+  if (order.start.checkpoint.empty()) {
+    set_state("drawing weights");
+    stages::initialize(*state.stage, spec_.model, spec_.seed, threads);
+    return log("weights drawn");
+  }
+  const std::string& path = order.start.checkpoint;
+  const auto checkpoint =
+      files_.open(path, waits_for(path, order.configuration.number),
+                  [](const std::string& here) { return stages::CheckpointReader::open(here); });
+  checkpoint->check_model(spec_.model);
+  checkpoint->load(
+      *state.stage, order.start.weights_only,
+      [this](std::uint64_t done, std::uint64_t total) {
+        set_state("loading, " + std::to_string(100 * done / total) + " %");
+      },
+      threads);
+  log("checkpoint read");
+}
+
+}  // namespace troupe::actors
