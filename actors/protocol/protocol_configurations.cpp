@@ -118,10 +118,12 @@ void DirectorProtocol::go_back_to(const StatePlan& state) {
 }
 
 StatePlan DirectorProtocol::choose_state(const Configuration& next) const {
-  if (kept_.number > 0)
-    if (auto plan = plan_state(spec_, kept_, next, gathering_.inventories(roster_), committed_))
-      return *plan;
-  return {.step = std::max(checkpoint_.saved(), first_step_)};
+  const std::int64_t on_disk = std::max(checkpoint_.saved(), first_step_);
+  if (kept_.number > 0) {
+    const auto plan = plan_state(spec_, kept_, next, gathering_.inventories(roster_), committed_);
+    if (plan && plan->step >= on_disk) return *plan;
+  }
+  return {.step = on_disk};
 }
 
 void DirectorProtocol::handle(const ReplicaReady& event) {

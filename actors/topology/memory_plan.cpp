@@ -5,6 +5,7 @@
 #include "actors/topology/gpu_memory.h"
 #include "actors/topology/rank_groups.h"
 #include "actors/topology/state_parts.h"
+#include "actors/topology/state_plan.h"
 #include "stages/decoder/parameters/parameter_layout.h"
 #include "tensor/device/device.h"
 #include "tensor/errors/error.h"
@@ -20,6 +21,13 @@ std::int64_t pool_bytes(const RankAssembly& part, int rank) {
     if (edge.from == rank) bytes += static_cast<std::int64_t>(transport::send_buffers_bytes(edge));
   }
   return bytes;
+}
+
+/// What a rank keeps of its own state for a way back to a copied step.
+std::int64_t own_copies_bytes(const RunSpec& spec, const ClusterShape& shape, int rank) {
+  if (!copies_state(spec, shape) || spec.recovery.copy_interval == 1) return 0;
+  return 2 * static_cast<std::int64_t>(sizeof(float)) *
+         size_of_units(units_of(spec, shape, rank), spec.model, sharding_of(shape, rank));
 }
 
 bool on_gpu(const RunSpec& spec) {
@@ -49,7 +57,7 @@ RankMemory memory_of_rank(const RunSpec& spec, const ClusterShape& shape, const 
   allocated.buckets = stages::data_parallel_bytes(data_parallel, part.stage, shape.mesh.dp);
   allocated.collectives = collectives_bytes(spec, part);
   if (bytes.on_gpu) bytes.communicators = num_communicators(spec, part);
-  allocated.pools = pool_bytes(part, rank);
+  allocated.pools = pool_bytes(part, rank) + own_copies_bytes(spec, shape, rank);
   return bytes;
 }
 

@@ -173,7 +173,8 @@ struct RunSpec {
     double hang_s = 5;    ///< an action that takes at least so long is hung; 0: never
     int restarts_per_hour = 100;  ///< the run stops in order if there are more
     bool neighbour_copies = true;
-    bool grow_back = true;  ///< a smaller cluster takes in hosts that join
+    std::int64_t copy_interval = 1;  ///< committed steps between two of these copies
+    bool grow_back = true;           ///< a smaller cluster takes in hosts that join
   } recovery;
 
   std::int64_t log_interval = 1;

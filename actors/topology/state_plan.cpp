@@ -1,6 +1,7 @@
 #include "actors/topology/state_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
@@ -186,8 +187,12 @@ std::int64_t num_pieces(std::int64_t elements) {
   return (elements + kPieceElements - 1) / kPieceElements;
 }
 
-int chunk_of_copy(int rank, std::int64_t step) {
-  return 2 * rank + static_cast<int>(step % 2);
+int turn_of_copy(const RunSpec& spec, std::int64_t step) {
+  return static_cast<int>(step / spec.recovery.copy_interval % 2);
+}
+
+int chunk_of_copy(int rank, int turn) {
+  return 2 * rank + turn;
 }
 
 std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape& shape,
@@ -197,10 +202,10 @@ std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape&
     const std::int64_t size =
         size_of_units(units_of(spec, shape, from), spec.model, sharding_of(shape, from));
     if (size == 0) continue;
-    for (const int parity : {0, 1})
+    for (const int turn : {0, 1})
       edges.push_back({.from = from,
                        .to = ring.keeper_of(shape, from),
-                       .chunk = chunk_of_copy(from, parity),
+                       .chunk = chunk_of_copy(from, turn),
                        .direction = transport::Direction::state,
                        .dtype = tensor::DType::f32,
                        .shape = {std::min(size, kPieceElements) + kSumElements},
@@ -240,7 +245,11 @@ std::optional<StatePlan> plan_state(const RunSpec& spec, const Configuration& ke
                                     const Configuration& next,
                                     const std::map<std::uint64_t, StateInventory>& inventory,
                                     std::int64_t committed) {
-  for (const std::int64_t step : {committed, committed - 1})
+  std::set<std::int64_t, std::greater<>> steps{committed, committed - 1};
+  for (const auto& [incarnation, held] : inventory)
+    for (const CopyRecord& copy : held.copies)
+      if (copy.step < committed) steps.insert(copy.step);
+  for (const std::int64_t step : steps)
     if (step >= 0)
       if (auto plan = plan_step(spec, kept, next, inventory, step)) return plan;
   return std::nullopt;

@@ -47,14 +47,17 @@ inline constexpr std::int64_t kSumElements = 2;
 std::int64_t num_pieces(std::int64_t elements);
 
 /// The edges of a rank's copies, between ranks: from the rank whose copy it keeps, and to its own
-/// keeper. Copies of odd and of even steps have an edge each, and with it memory, so that one copy
-/// may stay while the other is replaced. A stage without parameters has no such edge.
+/// keeper. The odd and the even ones of the copies have an edge each, and with it memory, so that
+/// one copy may stay while the other is replaced. A stage without parameters has no such edge.
 std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape& shape,
                                         const CopyRing& ring, int rank);
-/// The transport::Edge::chunk of the edge that carries a rank's copies of odd, or of even, steps.
-int chunk_of_copy(int rank, std::int64_t step);
+/// Which of the two edges carries the copy of a step: 0 or 1, in turn.
+int turn_of_copy(const RunSpec& spec, std::int64_t step);
+/// The transport::Edge::chunk of the edge that carries a rank's copies of this turn.
+int chunk_of_copy(int rank, int turn);
 
-/// A verified copy of another rank's state.
+/// A verified copy of a rank's state: another one's, or its own where states between two copies are
+/// given up with a lost worker (RunSpec::Recovery::copy_interval).
 struct CopyRecord {
   int rank = 0;           ///< the rank whose state it is, in the configuration that it was made in
   std::int64_t step = 0;  ///< updates in the state
@@ -89,8 +92,8 @@ struct StatePlan {
   std::vector<int> copied;
 };
 
-/// The newest state, of step `committed` or the one before, of which memory still holds every unit;
-/// none if there is no such. `inventory` is by incarnation.
+/// The newest state, of step `committed`, the one before or a step that was copied, of which memory
+/// still holds every unit; none if there is no such. `inventory` is by incarnation.
 std::optional<StatePlan> plan_state(const RunSpec& spec, const Configuration& kept,
                                     const Configuration& next,
                                     const std::map<std::uint64_t, StateInventory>& inventory,

@@ -94,7 +94,7 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
   set_state("running");
   end_configurations_before();
   RankConfiguration& now = *configuration_;
-  if (now.copies && !now.copies->has_sent(order.step - 1))
+  if (now.copies && now.copies->must_send(order.step - 1))
     now.copies->send(now.stage(), order.step - 1);
   std::optional<Tap> tap;
   if (!order.taps.empty()) tap.emplace(order, now.part, now.rank, spec_.dir + "/taps", *device_);
@@ -111,7 +111,7 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
   now.data_parallel->squared_norms(now.squared_norms);
   refuse_failed_groups();
   Prepared vote = vote_of(order, result);
-  if (now.copies && !now.copies->has_received(order.step - 1))
+  if (now.copies && now.copies->must_receive(order.step - 1))
     now.copies->receive(order.step - 1);  // no rank goes on before the last state is safe
   {
     const std::lock_guard lock(mutex_);
@@ -283,6 +283,7 @@ void RankExecutor::count_memory() {
   for (const RankConfiguration* configuration : {configuration_.get(), before_.get()}) {
     if (!configuration) continue;
     if (configuration->data_parallel) all.buckets += configuration->data_parallel->allocated();
+    if (configuration->copies) all.pools += configuration->copies->own_bytes();
     if (!configuration->state || configuration->state.get() == counted) continue;
     counted = configuration->state.get();
     if (counted->stage) all.stage += counted->stage->allocated();

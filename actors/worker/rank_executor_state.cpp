@@ -39,9 +39,11 @@ void RankExecutor::take_state(const EnterConfiguration& order, RankConfiguration
 
 /// Takes back the last update of the state in memory, if the next configuration begins before it.
 void RankExecutor::step_back(std::int64_t step) {
-  if (!configuration_ || configuration_->state->step != step + 1) return;
-  configuration_->stage().step_back();
-  configuration_->state->step = step;
+  if (!configuration_) return;
+  StageState& state = *configuration_->state;
+  if (state.step != step + 1 || !state.stage || !state.stage->has_previous()) return;
+  state.stage->step_back();
+  state.step = step;
 }
 
 /// The stage of the next configuration, of zeros if it is not the one that the rank has.
@@ -73,8 +75,8 @@ void RankExecutor::park_state() {
 void RankExecutor::move_state(const EnterConfiguration& order, RankConfiguration* now) {
   const StatePlan& plan = order.start.state;
   StateMover::Memory memory;
-  if (configuration_ && configuration_->state->step >= 0) {
-    memory.own = parts_in(*configuration_, spec_);
+  if (configuration_) {
+    if (configuration_->state->step == plan.step) memory.own = parts_in(*configuration_, spec_);
     memory.own_on_host = configuration_->state->parked.has_value();
     for (const auto& copy : held_) {
       if (copy.step != plan.step) continue;
@@ -88,13 +90,16 @@ void RankExecutor::move_state(const EnterConfiguration& order, RankConfiguration
     memory.into = parts_in(*now, spec_);
     memory.in_place = configuration_ && now->state == configuration_->state;
   }
+  // All go back to a copied step: the stage's own state is overwritten, and counts no more.
+  const bool overwrites = memory.in_place && now->state->step != plan.step;
+  if (overwrites) now->state->step = -1;
   StateMover mover(plan, spec_, order.configuration.shape,
                    order.configuration.rank_of(self_.incarnation), *device_);
   const auto edges = mover.edges();
   if (!edges.empty())
     open_channel(moving_configuration(order.configuration.number), order.configuration, edges);
   mover.perform(memory, node_->channel());
-  if (now && !memory.in_place) now->stage().weights_changed();
+  if (now && (!memory.in_place || overwrites)) now->stage().weights_changed();
 }
 
 /// Looks for weights that differ where several ranks keep them, and repairs them if that is
@@ -130,11 +135,13 @@ void RankExecutor::copy_first_state(RankConfiguration& now, const std::vector<in
   const auto is_copied = [&](int rank) { return std::ranges::find(copied, rank) != copied.end(); };
   const std::int64_t step = now.state->step;
   if (is_copied(now.rank))
-    now.copies->skip(step);
+    now.copies->skip(now.stage(), step);
   else
     now.copies->send(now.stage(), step);
   if (!is_copied(now.copies->source())) return now.copies->receive(step);
-  const auto held = std::ranges::find(held_, step, &NeighbourCopies::HeldCopy::step);
+  const auto held = std::ranges::find_if(held_, [&](const NeighbourCopies::HeldCopy& copy) {
+    return copy.rank == now.copies->source() && copy.step == step;
+  });
   TROUPE_ASSERT(held != held_.end());
   now.copies->adopt(*held);
 }

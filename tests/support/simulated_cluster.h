@@ -278,8 +278,11 @@ class Simulation : protected SimWorkers {
           w.reached = true;
           if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
           const ClusterShape& shape = w.configuration->shape;
-          if (copies_state(spec_, shape))
-            w.receive_copy({.rank = ring->source_of(shape, rank), .step = effect.step - 1});
+          const std::int64_t step = effect.step - 1, interval = spec_.recovery.copy_interval;
+          if (copies_state(spec_, shape) && (w.copies.empty() || step % interval == 0)) {
+            w.receive_copy({.rank = ring->source_of(shape, rank), .step = step});
+            if (interval > 1) w.receive_copy({.rank = rank, .step = step});
+          }
           return true;
         },
         [=, this](std::uint32_t configuration, int replica) {

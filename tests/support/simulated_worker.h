@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -69,15 +70,22 @@ struct SimWorker {
     step = first_step;
     previous = false;
     if (before && step_before == step + 1) step_before = step;  // stepped back
+    // A stage that stays is one and the same: going back overwrites its state.
+    if (before && before->shape == next.shape &&
+        before->rank_of(incarnation) == next.rank_of(incarnation))
+      step_before = step;
     for (const auto& [place, member] : next.members)
       if (member.incarnation != incarnation) peers[member.incarnation] = std::stoi(member.address);
     quiet = next.rank_of(incarnation) >= next.num_ranks();  // it has given its state already
   }
 
-  /// Its neighbour's state has come, which the simulation does not send in messages.
+  /// A state has come, which the simulation does not send in messages. The newest two of each rank
+  /// are held.
   void receive_copy(const CopyRecord& copy) {
     copies.push_back(copy);
-    if (copies.size() > 2) copies.erase(copies.begin());
+    const auto is_same = [&](const CopyRecord& other) { return other.rank == copy.rank; };
+    if (std::ranges::count_if(copies, is_same) > 2)
+      copies.erase(std::ranges::find_if(copies, is_same));
   }
 };
 

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "tensor/device/host_memory.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::actors {
@@ -13,10 +14,6 @@ namespace {
 
 std::uint64_t sum_of(const tensor::Tensor& piece) {
   return XXH3_64bits(piece.as<float>(), piece.num_bytes());
-}
-
-int parity_of(std::int64_t step) {
-  return static_cast<int>(step % 2);
 }
 
 }  // namespace
@@ -34,28 +31,56 @@ NeighbourCopies::NeighbourCopies(const RunSpec& spec, const ClusterShape& shape,
 transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int64_t piece) const {
   return {.step = static_cast<std::uint64_t>(step),
           .microbatch = static_cast<int>(piece),
-          .chunk = chunk_of_copy(rank, step),
+          .chunk = chunk_of_copy(rank, turn_of(step)),
           .direction = transport::Direction::state};
 }
 
-void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {
-  // The step is committed, so every rank holds the copy of the step before, and older copies are
-  // not needed.
-  drop_before(step - 1);
+void NeighbourCopies::use(const stages::Stage& stage) {
   row_.clear();
   for (const stages::Parameter& parameter : stage.parameters())
     for (const auto* x : {&parameter.weight, &parameter.exp_avg, &parameter.exp_avg_sq})
       row_.add(*x);
+}
+
+void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {
+  // The step is committed, so every rank holds the copy before, and older copies are not needed.
+  drop_before(sent_);
+  use(stage);
+  if (keeps_own()) keep_own(step);
   for (std::int64_t begin = 0, i = 0; begin < row_.size(); begin += kPieceElements, ++i) {
     const tensor::Tensor buffer = channel_.acquire(key(rank_, step, i));
     const std::int64_t count = std::min(kPieceElements, row_.size() - begin);
     const tensor::Tensor piece = slice(buffer, 0, count);
-    row_.read(copies_, begin, piece);
+    if (keeps_own())
+      own_[static_cast<std::size_t>(turn_of(step))].memory.read_host(begin, piece);
+    else
+      row_.read(copies_, begin, piece);
     const std::uint64_t sum = sum_of(piece);
     std::memcpy(slice(buffer, count, kSumElements).data, &sum, sizeof sum);
     channel_.send(key(rank_, step, i), buffer);
   }
   sent_ = step;
+}
+
+void NeighbourCopies::skip(const stages::Stage& stage, std::int64_t step) {
+  use(stage);
+  if (keeps_own()) keep_own(step);
+  sent_ = step;
+}
+
+/// Copies the row, the rank's state of `step`, to the memory of this turn.
+void NeighbourCopies::keep_own(std::int64_t step) {
+  for (HeldCopy& copy : own_) {
+    if (copy.own) continue;
+    copy.own = std::make_shared<const tensor::Buffer>(
+        tensor::allocate_host(static_cast<std::size_t>(row_.size()) * sizeof(float)));
+    copy.memory.add(copy.own->view(tensor::DType::f32, {row_.size()}));
+  }
+  HeldCopy& copy = own_[static_cast<std::size_t>(turn_of(step))];
+  copy.step = -1;
+  row_.read(copies_, 0, copy.memory.tensors().front());
+  copy.rank = rank_;
+  copy.step = step;
 }
 
 void NeighbourCopies::receive(std::int64_t step) {
@@ -94,9 +119,9 @@ std::vector<transport::KeptSlots> NeighbourCopies::kept(const std::vector<HeldCo
     const bool fits = copy.rank == before_ && copy.memory.size() == size_before_ && copy.owner;
     // If the neighbour sends its state of `step` as the configuration begins, that needs slots at
     // once.
-    const bool stays = copy.step == step ? is_copied : parity_of(copy.step) != parity_of(step);
+    const bool stays = copy.step == step ? is_copied : turn_of(copy.step) != turn_of(step);
     if (fits && stays)
-      kept.push_back({.chunk = chunk_of_copy(before_, copy.step),
+      kept.push_back({.chunk = chunk_of_copy(before_, turn_of(copy.step)),
                       .direction = transport::Direction::state,
                       .memory = copy.owner});
   }
@@ -104,14 +129,13 @@ std::vector<transport::KeptSlots> NeighbourCopies::kept(const std::vector<HeldCo
 }
 
 void NeighbourCopies::free_kept() {
-  for (const int parity : {0, 1})
-    if (size_before_ > 0 && !is_adopted(parity)) channel_.free_kept(key(before_, parity, 0));
+  for (const std::int64_t step : {std::int64_t{0}, spec_.recovery.copy_interval})  // a turn each
+    if (size_before_ > 0 && !is_adopted(turn_of(step))) channel_.free_kept(key(before_, step, 0));
 }
 
-bool NeighbourCopies::is_adopted(int parity) const {
-  return std::ranges::any_of(received_, [parity](const HeldCopy& copy) {
-    return copy.adopted && parity_of(copy.step) == parity;
-  });
+bool NeighbourCopies::is_adopted(int turn) const {
+  return std::ranges::any_of(
+      received_, [&](const HeldCopy& copy) { return copy.adopted && turn_of(copy.step) == turn; });
 }
 
 void NeighbourCopies::adopt(const HeldCopy& copy) {
@@ -131,10 +155,18 @@ bool NeighbourCopies::has_received(std::int64_t step) const {
   return received_[0].step == step || received_[1].step == step;
 }
 
+std::int64_t NeighbourCopies::own_bytes() const {
+  std::int64_t bytes = 0;
+  for (const HeldCopy& copy : own_)
+    if (copy.own) bytes += static_cast<std::int64_t>(copy.own->bytes());
+  return bytes;
+}
+
 std::vector<NeighbourCopies::HeldCopy> NeighbourCopies::take_out() const {
   std::vector<HeldCopy> held;
-  for (const HeldCopy& copy : received_)
-    if (copy.step >= 0) held.push_back(copy);
+  for (const auto* copies : {&received_, &own_})
+    for (const HeldCopy& copy : *copies)
+      if (copy.step >= 0) held.push_back(copy);
   return held;
 }
 

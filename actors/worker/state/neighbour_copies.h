@@ -12,10 +12,12 @@
 
 namespace troupe::actors {
 
-/// Copies of state between neighbours on the ring of copies (CopyRing): a rank gives each committed
-/// state to its keeper, and holds the newest two states of the rank before it. A copy stays in the
-/// slots that its messages arrived in. Every piece carries its checksum. Used by the compute thread
-/// only.
+/// Copies of state between neighbours on the ring of copies (CopyRing): a rank gives the committed
+/// state to its keeper, after every step or every RunSpec::Recovery::copy_interval-th, and holds
+/// the newest two such states of the rank before it. A copy stays in the slots that its messages
+/// arrived in. Every piece carries its checksum. With an interval a rank also holds its own two
+/// states of these steps, in host memory: after a loss all go back to the same step. Used by the
+/// compute thread only.
 class NeighbourCopies {
  public:
   /// A copy, which may outlive the channel that it was received on.
@@ -24,7 +26,8 @@ class NeighbourCopies {
     std::int64_t step = -1;  ///< updates in the copied state; -1: no copy
     TensorRow memory;        ///< the rank's units, one after the other
     std::shared_ptr<transport::SlotMemory> owner;
-    bool adopted = false;  ///< received on an earlier channel
+    std::shared_ptr<const tensor::Buffer> own;  ///< instead of `owner`: of the rank's own state
+    bool adopted = false;                       ///< received on an earlier channel
   };
 
   /// The rank keeps the copies of `source`.
@@ -37,8 +40,9 @@ class NeighbourCopies {
   /// Waits for the neighbour's state of `step` and checks it. Throws Error{unavailable} for a
   /// damaged piece.
   void receive(std::int64_t step);
-  bool has_sent(std::int64_t step) const { return sent_ == step; }
-  bool has_received(std::int64_t step) const;
+  /// Whether the state of this committed step is to be sent, or to come, and has not yet.
+  bool must_send(std::int64_t step) const { return is_due(step) && sent_ != step; }
+  bool must_receive(std::int64_t step) const { return is_due(step) && !has_received(step); }
 
   /// The slots of held copies that must not be overwritten before all ranks have reached this
   /// configuration. `is_copied`: the held copy of `step` serves the new configuration and is not
@@ -52,15 +56,23 @@ class NeighbourCopies {
   /// sent again.
   void adopt(const HeldCopy& copy);
   /// Notes that the neighbour holds this rank's state of `step` already, so that it is not sent.
-  void skip(std::int64_t step) { sent_ = step; }
+  void skip(const stages::Stage& stage, std::int64_t step);
   int source() const { return before_; }
-  /// The copies that are held: the newest two at most.
+  /// The copies that are held: the newest two of the source at most, and of the rank's own.
   std::vector<HeldCopy> take_out() const;
+  /// Bytes of the copies of the rank's own state.
+  std::int64_t own_bytes() const;
 
  private:
+  bool is_due(std::int64_t step) const { return step % spec_.recovery.copy_interval == 0; }
+  bool has_received(std::int64_t step) const;
+  bool keeps_own() const { return spec_.recovery.copy_interval > 1; }
+  int turn_of(std::int64_t step) const { return turn_of_copy(spec_, step); }
+  void use(const stages::Stage& stage);
+  void keep_own(std::int64_t step);
   void drop_before(std::int64_t step);
   HeldCopy& free_copy();
-  bool is_adopted(int parity) const;
+  bool is_adopted(int turn) const;
   transport::MessageKey key(int rank, std::int64_t step, std::int64_t piece) const;
 
   const RunSpec& spec_;
@@ -71,6 +83,7 @@ class NeighbourCopies {
   std::int64_t sent_ = -1;
   TensorRow row_;  ///< the tensors that are being sent
   std::array<HeldCopy, 2> received_;
+  std::array<HeldCopy, 2> own_;  ///< by turn; only with an interval
 };
 
 }  // namespace troupe::actors

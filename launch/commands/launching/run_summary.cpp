@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/topology/state_plan.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/inputs/host_placement.h"
 #include "schedules/plan/counted.h"
@@ -118,6 +119,28 @@ std::string time_of(double bytes, double bandwidth) {
                      bandwidth);
 }
 
+/// What a loss costs at most.
+std::string loss_text(const actors::RunSpec& spec) {
+  const std::int64_t steps = spec.recovery.copy_interval;
+  return steps == 1 ? "a step" : fmt::format("{} steps", steps);
+}
+
+/// What copies of state cost, if they are not made after every step or the bandwidth is known;
+/// empty where no stage copies its state.
+std::string copies_line(const actors::RunSpec& spec, const Placement& placement, double bandwidth) {
+  const std::int64_t interval = spec.recovery.copy_interval;
+  if (!actors::copies_state(spec, actors::first_shape(spec)) || (interval == 1 && bandwidth <= 0))
+    return "";
+  std::int64_t most = 0;
+  for (const RankPlacement& rank : placement.ranks)
+    most = std::max(most, 4 * rank.parameters + 8 * rank.trained);
+  return fmt::format(
+      "copies    each rank sends its state, {} at most, to another after every {}{};\n"
+      "          a lost worker costs {} at most\n",
+      bytes_text(most), interval == 1 ? "step" : loss_text(spec),
+      time_of(static_cast<double>(most), bandwidth), loss_text(spec));
+}
+
 /// What shards send each other at most; empty for stages of one shard.
 std::string shards_line(const Placement& placement, double bandwidth) {
   double most = 0;
@@ -195,10 +218,12 @@ std::string host_lines(const actors::RunSpec& spec, const Placement& placement) 
     out += fmt::format("{:>16}{:>7}{:>12}{:>12}{:>12}  {}\n", host.name, host.slots,
                        bytes_text(memory), bytes(sent), bytes(received),
                        ranks.empty() ? "none" : ranges_text(ranks));
-  return out + (on.survives ? "          the loss of a host costs a step at most: memory of others "
-                              "has its state\n"
-                            : "          the loss of a host may cost the steps since the last "
-                              "checkpoint: no other has all of its state\n");
+  return out + (on.survives
+                    ? fmt::format("          the loss of a host costs {} at most: memory of "
+                                  "others has its state\n",
+                                  loss_text(spec))
+                    : "          the loss of a host may cost the steps since the last "
+                      "checkpoint: no other has all of its state\n");
 }
 
 }  // namespace
@@ -238,6 +263,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
   out += recompute_lines(spec.recompute, placement);
   out += shards_line(placement, bandwidth);
   out += replicas_line(placement, bandwidth);
+  out += copies_line(spec, placement, bandwidth);
   out += collectives_line(placement);
   out += host_lines(spec, placement);
   out += place_rows(placement);

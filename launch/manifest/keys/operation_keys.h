@@ -187,6 +187,12 @@ inline constexpr std::array kOperationKeys{
         "price of three times the state's memory more, 37 bytes a parameter. With "
         "data_parallel.sharding each replica holds another's moments instead: 8 bytes a parameter, "
         "divided by mesh.dp, and a lost worker costs nothing"},
+    Key{"recovery", "copy_interval", SETTING(recovery.copy_interval), "1", "steps",
+        "Steps between two of these copies, which a lost worker costs at most. More where a copy, "
+        "12 bytes a parameter, takes longer than a step computes; each stage then also keeps the "
+        "copied states of its own, 24 bytes a parameter. Without effect where replicas hold the "
+        "state",
+        from_one_to(1e9)},
 
     Key{"monitor", "log_interval", SETTING(log_interval), "1", "steps",
         "Steps between console lines; every step", from_one_to(1e9),

@@ -163,6 +163,29 @@ BOOST_AUTO_TEST_CASE(all_state_survives_the_loss_of_any_host_that_others_have_ro
   }
 }
 
+// Stages at step 7, and one ahead of the others, lose stage 1. Copies are of steps 3 and 6, but the
+// keeper of the lost stage has only the older one.
+BOOST_AUTO_TEST_CASE(all_go_back_to_the_newest_step_that_was_copied_everywhere) {
+  RunSpec spec = test::small_run(3, 1);
+  spec.recovery.copy_interval = 3;
+  const Configuration kept = on_hosts(spec, {"", "", ""});
+  const Configuration next = shrunk_without(spec, on_hosts(spec, {"", "lost", ""}), "lost");
+  const CopyRing ring = copy_ring(kept);
+  BOOST_TEST_REQUIRE(ring.keeper_of(kept.shape, 1) == 2);
+  std::map<std::uint64_t, StateInventory> inventory{
+      {100, {.step = 7, .copies = {{0, 3}, {0, 6}, {2, 3}, {2, 6}}}},
+      {102, {.step = 8, .has_previous = true, .copies = {{2, 3}, {2, 6}, {1, 3}}}}};
+  const auto plan = plan_state(spec, kept, next, inventory, 7);
+  BOOST_REQUIRE(plan);
+  BOOST_TEST(plan->step == 3);
+  BOOST_TEST(!plan->moves.empty());
+  for (const StateMove& move : plan->moves) BOOST_TEST(move.copy_of >= 0);
+  inventory.at(102).copies.push_back({1, 6});
+  BOOST_TEST(plan_state(spec, kept, next, inventory, 7)->step == 6);
+  inventory.at(102).copies.clear();
+  BOOST_TEST(!plan_state(spec, kept, next, inventory, 7));
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::actors
