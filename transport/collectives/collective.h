@@ -66,6 +66,7 @@ class Collective : public NamedWork {
  public:
   explicit Collective(UcxGroup& group) : group_(&group) {}
   bool done() const override { return over_.load(std::memory_order_acquire); }
+  Stage stage() const override { return done() ? Stage::done : Stage::among_hosts; }
   void wait() override;
   void wait(tensor::Stream&) override { wait(); }
   double finished_s() const override { return finished_s_; }

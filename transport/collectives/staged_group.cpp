@@ -56,6 +56,12 @@ class StagedGroup::Staged final : public NamedWork {
     if (!failed()) finish();
     return true;
   }
+  Stage stage() const override {
+    if (has_results || has_fault.load(std::memory_order_acquire)) return Stage::done;
+    const Work* const host = begun.load(std::memory_order_acquire);
+    if (!host || !host->done()) return Stage::among_hosts;
+    return failed() ? Stage::done : Stage::at_device;
+  }
   bool failed() const override {
     if (has_fault.load(std::memory_order_acquire)) return true;
     const auto* const named = dynamic_cast<const NamedWork*>(begun.load(std::memory_order_acquire));
@@ -84,10 +90,12 @@ class StagedGroup::Staged final : public NamedWork {
   }
 
   /// Copies the results of a collective that is done, and waits for the copies, which no other op
-  /// delays. Takes no lock, because done() is called with that of the link.
+  /// delays.
   void finish() const {
+    if (has_results) return;
     if (!is_copied_back) group.copy_back(*this, *group.stream_);
     copied_out->synchronize();
+    has_results = true;
   }
 
   StagedGroup& group;
@@ -99,6 +107,7 @@ class StagedGroup::Staged final : public NamedWork {
   const std::unique_ptr<tensor::Event> copied_in, copied_out;
   bool is_ready = false;                ///< the tensors are in pinned memory
   mutable bool is_copied_back = false;  ///< the copy of the results has been queued
+  mutable bool has_results = false;     ///< and has run, as the thread that waits has found out
   std::unique_ptr<Work> work;
   std::exception_ptr fault;  ///< why it could not begin
   std::atomic<const Work*> begun{nullptr};
@@ -202,7 +211,7 @@ void StagedGroup::copy_in(Stream& stream, const CollectiveCall& call, Staged& st
                  .out = staged.out,
                  .send_counts = staged.send_counts,
                  .receive_counts = staged.receive_counts};
-  staged.is_ready = staged.is_copied_back = false;
+  staged.is_ready = staged.is_copied_back = staged.has_results = false;
   staged.copied_in->record(stream);
 }
 
@@ -230,12 +239,15 @@ void StagedGroup::on_copied(Staged& staged) {
 // --- from the hosts to the device
 
 /// Waits until the tensors have been copied. A device that has failed calls nobody, but says so
-/// when it is asked.
+/// when it is asked: without the lock, which its own thread takes.
 void StagedGroup::wait_begun(Staged& staged) {
   std::unique_lock lock(mutex_);
   while (!begun_.wait_for(lock, std::chrono::seconds(1),
-                          [&] { return staged.begun.load() || staged.has_fault.load(); }))
+                          [&] { return staged.begun.load() || staged.has_fault.load(); })) {
+    lock.unlock();
     static_cast<void>(staged.copied_in->done());
+    lock.lock();
+  }
   if (staged.has_fault.load()) std::rethrow_exception(staged.fault);
 }
 

@@ -105,7 +105,8 @@ class Channel {
   virtual void send(const MessageKey& key, const tensor::Tensor& buffer) = 0;
   /// send() that returns before the buffer is written: the message leaves when the event's latest
   /// mark is reached. On an edge from a rank to itself it is handed over at once, because its
-  /// reader runs on the same stream as its writer.
+  /// reader runs on the same stream as its writer. Until the mark is reached, no other thread than
+  /// this one records or destroys the event.
   virtual void send(const MessageKey& key, const tensor::Tensor& buffer,
                     tensor::Event& written) = 0;
   /// The message with this key. Blocks until it is here. The view is valid until release(key).

@@ -18,6 +18,17 @@ constexpr std::size_t kMaxEarlyGrants = 1024;
 /// holds back for an event that is never reached.
 constexpr std::chrono::seconds kDeviceCheck{1};
 
+/// A work that has no name is of hosts, and asks no device.
+NamedWork::Stage stage_of(const tensor::Work& work) {
+  using Stage = NamedWork::Stage;
+  if (const auto* const named = dynamic_cast<const NamedWork*>(&work)) return named->stage();
+  return work.done() ? Stage::done : Stage::among_hosts;
+}
+
+bool is_at_device(const tensor::Work* work) {
+  return work && stage_of(*work) == NamedWork::Stage::at_device;
+}
+
 }  // namespace
 
 std::size_t OpenConfiguration::buffer_bytes() const {
@@ -72,6 +83,7 @@ tensor::Tensor EdgeChannel::receive(const MessageKey& key) {
 }
 
 bool EdgeChannel::ready(const Needs& needs) {
+  if (needs.collective) static_cast<void>(needs.collective->done());  // may ask the device
   std::unique_lock<Link> lock(link_);
   check_open();
   return is_ready(needs);
@@ -82,14 +94,14 @@ void EdgeChannel::wait_for_either(const Needs& first, const Needs& second) {
   check_open();
   const auto either = [&] { return is_ready(first) || is_ready(second); };
   if (!either())
-    wait_until(
-        lock, [&] { return note_of(first); }, either);
+    wait_until(lock, [&] { return note_of(first); }, either, {first.collective, second.collective});
 }
 
 bool EdgeChannel::is_ready(const Needs& needs) {
   const auto& [message, buffer, collective] = needs;
   return (!message || inbox_of(*message).find(message->step, message->microbatch)) &&
-         (!buffer || outbox_of(*buffer).has_free()) && (!collective || collective->done());
+         (!buffer || outbox_of(*buffer).has_free()) &&
+         (!collective || stage_of(*collective) == NamedWork::Stage::done);
 }
 
 /// Describes the first of the needs that is missing.
@@ -174,7 +186,8 @@ void EdgeChannel::check_open() const {
 }
 
 template <typename Name, typename Ready>
-void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready ready) {
+void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready ready,
+                             Collectives collectives) {
   if (ready()) return;
   // A thread that sleeps owes no credits: a peer may need the very slots whose return could wait
   // until now.
@@ -188,11 +201,15 @@ void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready read
     bool& sleeps;
   };
   const Sleep sleep(sleeps_);
-  for (;;) {
+  for (auto check = Clock::now() + kDeviceCheck;;) {
     if (const auto text = wait.overdue()) throw Error(ErrorKind::unavailable, *text);
-    link_.wait(lock, std::min(wait.deadline(), Clock::now() + kDeviceCheck));
+    if (Clock::now() >= check || std::ranges::any_of(collectives, is_at_device)) {
+      ask_device(lock, collectives);
+      check = Clock::now() + kDeviceCheck;
+    } else {
+      link_.wait(lock, std::min(wait.deadline(), check));
+    }
     check_open();
-    ask_events();
     if (ready()) return;
     wait.update(name());
   }

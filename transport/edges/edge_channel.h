@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <deque>
 #include <memory>
@@ -47,7 +48,8 @@ End* end_of(std::vector<End>& ends, const Name& name) {
 }
 
 /// The rules of a channel, whatever link moves the bytes: keys, credits, fencing, refusals, named
-/// waits. transport/README.md numbers them. All state is guarded by the link's lock.
+/// waits. transport/README.md numbers them. All state is guarded by the link's lock, with which no
+/// device is called, nor waited for.
 class EdgeChannel : public Channel, private LinkEvents {
  public:
   /// `link` and `board` outlive the channel; `link` reports to events().
@@ -82,6 +84,7 @@ class EdgeChannel : public Channel, private LinkEvents {
   void on_peer_lost(int rank, const std::string& why) override;
 
   void retire_configuration();
+  static std::unique_ptr<OpenConfiguration> make_configuration(const ConfigurationSpec& spec);
   Inbox make_inbox(const Edge& edge, const ConfigurationSpec& spec);
   std::shared_ptr<SlotMemory> kept_memory(const Edge& edge, const ConfigurationSpec& spec) const;
   void grant_slots();
@@ -116,10 +119,13 @@ class EdgeChannel : public Channel, private LinkEvents {
   bool transfer_ended(OpenConfiguration* configuration);
 
   void check_open() const;
-  void ask_events() const;
+  /// What a wait is for beside messages and buffers; null: none.
+  using Collectives = std::array<const tensor::Work*, 2>;
+  void ask_device(std::unique_lock<Link>& lock, const Collectives& collectives);
   /// Waits until `ready`. Meanwhile `name` says what for, which events may change.
   template <typename Name, typename Ready>
-  void wait_until(std::unique_lock<Link>& lock, Name name, Ready ready);
+  void wait_until(std::unique_lock<Link>& lock, Name name, Ready ready,
+                  Collectives collectives = {});
 
   Link& link_;
   WaitBoard& board_;
@@ -131,6 +137,7 @@ class EdgeChannel : public Channel, private LinkEvents {
   std::vector<Header>
       early_grants_;  ///< grants of configurations that peers opened before this rank
   ChannelCounts counts_;
+  std::vector<const tensor::Event*> asked_;  ///< by the compute thread, in a wait
   bool sleeps_ = false;  ///< whether the compute thread waits, and so returns no credits by itself
   std::atomic<int> waiting_for_events_{0};  ///< hand-overs, of closed configurations too
 };

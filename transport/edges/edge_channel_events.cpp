@@ -12,10 +12,12 @@ namespace troupe::transport {
 
 void EdgeChannel::send(const MessageKey& key, const tensor::Tensor& buffer,
                        tensor::Event& written) {
-  std::unique_lock<Link> lock(link_);
-  check_open();
-  if (outbox_of(key).is_local() || written.done()) return send_locked(key, buffer);
-  lock.unlock();
+  const bool is_written = written.done();
+  {
+    const std::unique_lock<Link> lock(link_);
+    check_open();
+    if (is_written || outbox_of(key).is_local()) return send_locked(key, buffer);
+  }
   hand_over_later(key, buffer, written);
 }
 
@@ -66,10 +68,18 @@ void EdgeChannel::on_event(void* argument) {
   channel.waiting_for_events_.notify_all();
 }
 
-/// Throws if the device has failed. Its events are then never reached, but say so.
-void EdgeChannel::ask_events() const {
+/// Lets go of the lock meanwhile: an answer may have to wait for the device, and the device for a
+/// thread of its own that wants the lock. Throws if the device has failed: events are then never
+/// reached, but say so.
+void EdgeChannel::ask_device(std::unique_lock<Link>& lock, const Collectives& collectives) {
+  asked_.clear();
   for (const HandOver& hand_over : configuration_->hand_overs)
-    if (hand_over.event) static_cast<void>(hand_over.event->done());
+    if (hand_over.event) asked_.push_back(hand_over.event);
+  lock.unlock();
+  for (const tensor::Event* const event : asked_) static_cast<void>(event->done());
+  for (const tensor::Work* const work : collectives)
+    if (work) static_cast<void>(work->done());
+  lock.lock();
 }
 
 void EdgeChannel::settle() {

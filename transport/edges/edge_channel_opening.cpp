@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <iterator>
+#include <utility>
 
 #include "tensor/errors/error.h"
 #include "transport/edges/edge_channel.h"
@@ -8,23 +10,15 @@
 namespace troupe::transport {
 
 void EdgeChannel::open(const ConfigurationSpec& spec) {
-  std::unique_lock<Link> lock(link_);
   retire_configuration();
-  closed_ = kNotOpened;
+  auto configuration = make_configuration(spec);
+  std::unique_lock<Link> lock(link_);
   board_.set_ranks(spec.ranks);
-  configuration_ = std::make_unique<OpenConfiguration>();
-  configuration_->spec = spec;
-  configuration_->inboxes.reserve(spec.edges.size());
-  configuration_->outboxes.reserve(
-      spec.edges.size());  // buffers point to their outbox: none may move
+  configuration_ = std::move(configuration);
   counts_.edges.clear();
   for (const Edge& edge : spec.edges) {
-    TROUPE_ASSERT((edge.from == spec.rank || edge.to == spec.rank) && edge.slots > 0 &&
-                  tensor_bytes(edge) > 0);
     if (edge.to == spec.rank) configuration_->inboxes.push_back(make_inbox(edge, spec));
-    if (edge.from != spec.rank) continue;
-    configuration_->outboxes.emplace_back(edge, configuration_.get(), spec.device);
-    if (edge.is_local()) continue;
+    if (edge.from != spec.rank || edge.is_local()) continue;
     const auto same = [&edge](const EdgeCount& count) { return count.to == edge.to; };
     if (std::ranges::none_of(counts_.edges, same))
       counts_.edges.push_back({.from = edge.from, .to = edge.to, .bytes = 0});
@@ -34,9 +28,34 @@ void EdgeChannel::open(const ConfigurationSpec& spec) {
   use_early_grants();
 }
 
+/// Ends the configuration, and destroys those whose memory nobody uses: without the lock, because a
+/// device may be waited for before it takes memory back.
 void EdgeChannel::retire_configuration() {
+  std::vector<std::unique_ptr<OpenConfiguration>> unused;
+  const std::unique_lock<Link> lock(link_);
+  closed_ = kNotOpened;
   if (configuration_) retired_.push_back(std::move(configuration_));
-  std::erase_if(retired_, [](const auto& configuration) { return configuration->in_flight == 0; });
+  const auto first = std::ranges::stable_partition(retired_, [](const auto& configuration) {
+                       return configuration->in_flight > 0;
+                     }).begin();
+  std::move(first, retired_.end(), std::back_inserter(unused));
+  retired_.erase(first, retired_.end());
+}
+
+/// A configuration with its send buffers, which may be memory of the device.
+std::unique_ptr<OpenConfiguration> EdgeChannel::make_configuration(const ConfigurationSpec& spec) {
+  auto configuration = std::make_unique<OpenConfiguration>();
+  configuration->spec = spec;
+  configuration->inboxes.reserve(spec.edges.size());
+  configuration->outboxes.reserve(
+      spec.edges.size());  // buffers point to their outbox: none may move
+  for (const Edge& edge : spec.edges) {
+    TROUPE_ASSERT((edge.from == spec.rank || edge.to == spec.rank) && edge.slots > 0 &&
+                  tensor_bytes(edge) > 0);
+    if (edge.from == spec.rank)
+      configuration->outboxes.emplace_back(edge, configuration.get(), spec.device);
+  }
+  return configuration;
 }
 
 Inbox EdgeChannel::make_inbox(const Edge& edge, const ConfigurationSpec& spec) {

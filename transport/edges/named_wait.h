@@ -30,6 +30,12 @@ struct WaitNote {
 /// A collective whose wait has a name.
 class NamedWork : public tensor::Work {
  public:
+  /// How far it is, as far as the host knows: among the hosts; or only a device has yet to move the
+  /// results, which done() asks for; or done.
+  enum class Stage { among_hosts, at_device, done };
+  /// Asks no device and takes no lock, so that it may be called with that of the link, which done()
+  /// may not.
+  virtual Stage stage() const = 0;
   /// Called with the lock of the link that carries the collective.
   virtual WaitNote note() const = 0;
   /// Whether it ended without its results, so that wait() throws. Only once done() has been true.
