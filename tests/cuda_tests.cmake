@@ -37,9 +37,14 @@ function(troupe_cuda_test file)
       troupe_test(tensor.${name} cublaslt_tests "unit;cuda" 120)
       troupe_test(cuda.linear_test cublaslt_tests "unit;cuda" 120)
     endif()
-  elseif(name STREQUAL "cuda_device_test")
+  elseif(name MATCHES "^(cuda_device|waiting_kernels)_test$")
     if(TARGET troupe_cuda)
-      troupe_one_file_test(${file} "unit;cuda" 120 troupe_host_cudart_device troupe_cuda_products troupe_cuda_host)
+      troupe_one_file_test(${file} "unit;cuda;thread" 120 troupe_host_cudart troupe_host_cudnn troupe_emulated_cuda
+                           troupe_cuda_products troupe_cuda_host)
+    endif()
+  elseif(name STREQUAL "host_cudart_test")
+    if(TARGET troupe_cuda)
+      troupe_one_file_test(${file} "unit;cuda;thread" 120 troupe_host_cudart)
     endif()
   elseif(name MATCHES "^(cudnn_plan|gpu_faults)_test$")  # over the stub driver
     if(kernels AND TARGET stub_driver AND TARGET troupe_cuda AND
@@ -99,10 +104,10 @@ if(TARGET troupe_cuda)
               $<TARGET_OBJECTS:troupe_cuda_products>)
   target_link_libraries(troupe_cublaslt_device PUBLIC troupe_emulated_device troupe_cuda_plans ${CUBLASLT_LIBRARY}
                                                       ${CUDART_LIBRARY} rt ${CMAKE_DL_LIBS})
-  # The device itself over a runtime of the host, and a cuDNN that makes plans and runs none.
-  add_library(troupe_host_cudart_device OBJECT support/host_cudart.cpp support/host_cudnn.cpp)
-  target_link_libraries(troupe_host_cudart_device PUBLIC troupe_emulated_cuda troupe_cuda_plans ${CUBLASLT_LIBRARY}
-                                                         ${CMAKE_DL_LIBS})
+  # What the device itself runs over on the host: a runtime, and a cuDNN that makes plans and runs none.
+  add_subdirectory(host_cudart)
+  add_library(troupe_host_cudnn OBJECT support/host_cudnn.cpp)
+  target_link_libraries(troupe_host_cudnn PUBLIC troupe_emulated_grid troupe_cuda_plans)
 endif()
 if(kernels)
   add_test(NAME cuda.spills_are_refused

@@ -9,7 +9,7 @@
 #include "tensor/cuda/attention/cudnn_attention.h"
 #include "tensor/cuda/attention/kernel_attention.h"
 #include "tensor/errors/error.h"
-#include "tests/support/host_cudart.h"
+#include "tests/host_cudart/host_cudart.h"
 #include "tests/support/host_cudnn.h"
 
 // The device over a runtime on the host, whose streams run when they are told to. The second GPU is
