@@ -207,7 +207,9 @@ void Director::list_ranks(const Configuration& configuration) {
 }
 
 /// Whether collectives of the next step are the devices' own: as soon as all ranks that have groups
-/// have said in their votes that they are ready. From then on they stay so.
+/// have said in their votes that they are ready. From then on they stay so. The first step of a
+/// configuration is staged for that: in it cuBLASLt and cuDNN load what they need, which beside a
+/// collective that waits for other GPUs would deadlock.
 bool Director::own_groups() {
   if (groups_ == GroupsState::own) return true;
   bool are_staged = false, are_ready = true;

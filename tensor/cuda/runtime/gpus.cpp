@@ -5,6 +5,7 @@
 #include <array>
 
 #include "tensor/cuda/runtime/cuda_error.h"
+#include "tensor/cuda/runtime/driver_settings.h"
 #include "tensor/cuda/runtime/management_library.h"
 #include "tensor/errors/error.h"
 
@@ -89,6 +90,7 @@ DeviceInfo info_of(int index, int count, const ManagementLibrary& management) {
 }  // namespace
 
 int count_gpus() {
+  set_driver_environment();
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code != cudaSuccess) throw Error(ErrorKind::unavailable, fault_of_driver(code));

@@ -6,7 +6,8 @@
 
 namespace troupe::tensor::cuda {
 
-/// The number of GPUs that this process can use, at least 1. Throws Error{unavailable} that says
+/// The number of GPUs that this process can use, at least 1. The first call of CUDA: it sets the
+/// driver's environment (driver_settings.h). Throws Error{unavailable} that says
 /// why there is none: no driver, one that is too old, or no GPU.
 int count_gpus();
 /// Throws Error{unavailable} unless there is such a GPU and this build's kernels run on it.
