@@ -46,13 +46,14 @@ std::string product_key(const cudaDeviceProp& gpu) {
 
 }  // namespace
 
-CudaDevice::CudaDevice(const DeviceSpec& spec, CudnnPlans::Tell tell)
-    : spec_(spec), plans_(spec.deterministic, std::move(tell)) {
+CudaDevice::CudaDevice(const DeviceSpec& spec, const CudnnPlans::Tell& tell)
+    : spec_(spec), plans_(spec.deterministic, tell) {
   const cudaDeviceProp gpu = properties_of_usable_gpu(spec.index);
   name_ = gpu.name;
   check(cudaInitDevice(spec.index, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid),
         "cudaInitDevice");
   use_device(spec.index);
+  memory_.emplace(fmt::format("GPU {} ({})", spec.index, name_), tell);
   clock_ = std::make_unique<DeviceClock>();
   preparation_ = std::make_unique<CudaStream>(*this, spec_.index);
   check(cublasLtCreate(&products_.handle), "cublasLtCreate");
@@ -69,38 +70,29 @@ Buffer CudaDevice::allocate(std::size_t bytes, MemoryKind kind) {
   if (kind == MemoryKind::host) return allocate_host(bytes, kind);
   use_device(spec_.index);
   const std::size_t size = std::max<std::size_t>(bytes, 1);
-  void* data = nullptr;
-  const bool pinned = kind == MemoryKind::pinned;
-  const cudaError_t code =
-      pinned ? cudaHostAlloc(&data, size, cudaHostAllocPortable) : cudaMalloc(&data, size);
-  if (code == cudaErrorMemoryAllocation) {
-    (void)cudaGetLastError();  // it does not stick
-    refuse(bytes, kind);
+  if (kind == MemoryKind::pinned) {
+    Buffer buffer(pin(size), bytes, kind, free_pinned);
+    std::memset(buffer.data(), 0, size);
+    return buffer;
   }
-  check(code, pinned ? "cudaHostAlloc" : "cudaMalloc");
-  Buffer buffer(data, bytes, kind, pinned ? free_pinned : free_device);
-  if (pinned) {
-    std::memset(data, 0, size);
-  } else {  // our streams do not wait for the legacy one
-    check(cudaMemset(data, 0, size), "cudaMemset");
-    check(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
-  }
+  Buffer buffer(memory_->allocate(size), bytes, kind, free_device);
+  // Our streams do not wait for the legacy one.
+  check(cudaMemset(buffer.data(), 0, size), "cudaMemset");
+  check(cudaStreamSynchronize(cudaStreamLegacy), "cudaStreamSynchronize");
   return buffer;
 }
 
-void CudaDevice::refuse(std::size_t bytes, MemoryKind kind) const {
-  if (kind == MemoryKind::pinned) {
+void* CudaDevice::pin(std::size_t bytes) const {
+  void* data = nullptr;
+  const cudaError_t code = cudaHostAlloc(&data, bytes, cudaHostAllocPortable);
+  if (code == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();  // it does not stick
     throw Error(ErrorKind::internal,
                 fmt::format("cannot pin {:.1f} MiB of host memory for GPU {} ({})",
                             static_cast<double>(bytes) / kMebi, spec_.index, name_));
   }
-  const DeviceMemory all = memory();
-  throw Error(
-      ErrorKind::internal,
-      fmt::format("GPU {} ({}) has no room for {:.1f} MiB more: {:.1f} of its {:.1f} MiB "
-                  "are in use",
-                  spec_.index, name_, static_cast<double>(bytes) / kMebi,
-                  static_cast<double>(all.used) / kMebi, static_cast<double>(all.total) / kMebi));
+  check(code, "cudaHostAlloc");
+  return data;
 }
 
 std::unique_ptr<Stream> CudaDevice::make_stream() {
@@ -120,9 +112,7 @@ std::unique_ptr<Event> CudaDevice::make_timed_event() {
 
 DeviceMemory CudaDevice::memory() const {
   use_device(spec_.index);
-  std::size_t free = 0, total = 0;
-  check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-  return {.used = total - free, .total = total};
+  return memory_of_gpu();
 }
 
 std::unique_ptr<Linear> CudaDevice::make_linear(const LinearShape& shape) {

@@ -10,18 +10,20 @@
 #include "tensor/cuda/products/algorithm_store.h"
 #include "tensor/cuda/products/cuda_product.h"
 #include "tensor/cuda/runtime/cuda_event.h"
+#include "tensor/cuda/runtime/gpu_memory.h"
 #include "tensor/device/device.h"
 #include "tensor/device/process_group.h"
 
 namespace troupe::tensor::cuda {
 
 /// One GPU of those that gpus.h takes, for this process. Memory is allocated plainly, one piece per
-/// call, and zeroed; streams are ordered by events alone; host waits sleep.
+/// call, and zeroed (GpuMemory tells for what an allocation waits); streams are ordered by events
+/// alone; host waits sleep.
 class CudaDevice final : public Device {
  public:
   /// `tell` is called with what a user should know about this GPU and did not ask for. Throws
   /// Error{unavailable} if there is no driver or no such GPU.
-  CudaDevice(const DeviceSpec& spec, CudnnPlans::Tell tell);
+  CudaDevice(const DeviceSpec& spec, const CudnnPlans::Tell& tell);
   CudaDevice(const CudaDevice&) = delete;
   CudaDevice& operator=(const CudaDevice&) = delete;
   ~CudaDevice() override;
@@ -40,11 +42,12 @@ class CudaDevice final : public Device {
   MadeGroup make_group(const GroupSpec& spec, ProcessGroup& hosts) override;
 
  private:
-  [[noreturn]] void refuse(std::size_t bytes, MemoryKind kind) const;
+  void* pin(std::size_t bytes) const;
 
   const DeviceSpec spec_;
   std::string name_;
   CudaOps ops_;
+  std::optional<GpuMemory> memory_;  ///< from the constructor on
   std::unique_ptr<DeviceClock> clock_;
   std::unique_ptr<CudaStream> preparation_;  // for what attention computes once
   CudnnPlans plans_;

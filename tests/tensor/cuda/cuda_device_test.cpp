@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <chrono>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -30,6 +32,18 @@ struct Fixture {
   std::vector<std::string> told;
   CudaDevice device{{.kind = DeviceKind::cuda, .index = 1},
                     [this](const std::string& what) { told.push_back(what); }};
+};
+
+/// A GPU of whose memory another process has half.
+struct Endings {
+  Endings() { host.used_by_others = std::size_t{512} << 20; }
+  std::function<void(const std::string&)> tell() {
+    return [this](const std::string& what) { told.push_back(what); };
+  }
+
+  HostCudart& host = HostCudart::reset();
+  std::vector<std::string> told;
+  int refusals = 0;
 };
 
 bool fails_with(ErrorKind kind, const std::vector<std::string>& parts,
@@ -72,6 +86,33 @@ BOOST_FIXTURE_TEST_CASE(a_lack_of_memory_is_told_with_its_numbers, Fixture) {
   BOOST_TEST(fails_with(ErrorKind::internal, {"GPU 1 (Host GPU)", "100.0 MiB", "1000.0", "1024.0"},
                         [&] { device.allocate(std::size_t{100} << 20, MemoryKind::device); }));
   device.allocate(1 << 20, MemoryKind::device);  // as if nothing had been asked for
+}
+
+BOOST_FIXTURE_TEST_CASE(an_allocation_waits_for_the_memory_of_a_process_that_ended, Endings) {
+  CudaDevice device({.kind = DeviceKind::cuda, .index = 1}, tell());
+  const Buffer held = device.allocate(std::size_t{500} << 20, MemoryKind::device);
+  host.on_full = [this] {
+    if (++refusals == 2) host.used_by_others = 0;
+  };
+  BOOST_CHECK_NO_THROW(device.allocate(std::size_t{200} << 20, MemoryKind::device));
+  BOOST_TEST(refusals == 2);
+  BOOST_TEST_REQUIRE(told.size() == 1u);
+  for (const char* part : {"GPU 1 (Host GPU)", "200.0 MiB", "10 s", "other processes"})
+    BOOST_TEST(told.front().find(part) != std::string::npos, told.front() << " lacks " << part);
+}
+
+BOOST_FIXTURE_TEST_CASE(an_allocation_waits_no_longer_than_its_patience, Endings) {
+  GpuMemory memory("GPU 1", tell(), std::chrono::milliseconds(120));
+  host.on_full = [this] { ++refusals; };
+  for (int call = 0; call < 2; ++call)
+    BOOST_TEST(fails_with(ErrorKind::internal, {"GPU 1", "600.0", "0.15 s", "other processes"},
+                          [&] { memory.allocate(std::size_t{600} << 20); }));
+  BOOST_TEST(refusals == 5);  // three waits in the first call, none in the second
+  BOOST_TEST(told.size() == 1u);
+  // More than others could give back.
+  BOOST_TEST(fails_with(ErrorKind::internal, {"2000.0"},
+                        [&] { memory.allocate(std::size_t{2000} << 20); }));
+  BOOST_TEST(refusals == 6);
 }
 
 BOOST_FIXTURE_TEST_CASE(an_event_is_done_when_its_stream_came_to_the_mark, Fixture) {
