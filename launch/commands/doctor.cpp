@@ -162,9 +162,10 @@ Checkup gpu(std::size_t index, const tensor::DeviceInfo& gpu) {
   return {.what = fmt::format("gpu {}", index),
           .detail = fmt::format(
               "{} ({}), compute capability {}.{}, {} multiprocessors, {}, {} of "
-              "it free, {}",
+              "it free, {}, {}",
               gpu.name, gpu.uuid, gpu.major, gpu.minor, gpu.multiprocessors, bytes_text(bytes),
-              bytes_text(static_cast<std::int64_t>(gpu.free_bytes)), peers_text(gpu))};
+              bytes_text(static_cast<std::int64_t>(gpu.free_bytes)), peers_text(gpu),
+              gpu.shares_memory ? "edges may be peer" : "edges are staged")};
 }
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace troupe::tensor {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryVersion, name, version, path)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceInfo, name, uuid, major, minor, multiprocessors,
-                                   memory_bytes, free_bytes, peers)
+                                   memory_bytes, free_bytes, peers, shares_memory)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceReport, driver, libraries, devices, fault, emulates,
                                    collectives_fault)
 

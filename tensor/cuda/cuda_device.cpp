@@ -1,9 +1,12 @@
 #include "tensor/cuda/cuda_device.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +18,7 @@
 #include "tensor/cuda/runtime/cuda_error.h"
 #include "tensor/cuda/runtime/cuda_stream.h"
 #include "tensor/cuda/runtime/gpus.h"
+#include "tensor/cuda/runtime/shared_device_memory.h"
 #include "tensor/device/host_memory.h"
 #include "tensor/errors/error.h"
 
@@ -37,6 +41,12 @@ void free_device(void* data, std::size_t) {
 
 void free_pinned(void* data, std::size_t) {
   (void)cudaFreeHost(data);
+}
+
+/// Pages are pinned as a whole.
+std::byte* page_of(void* data) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(data) / page * page);
 }
 
 std::string product_key(const cudaDeviceProp& gpu) {
@@ -93,6 +103,31 @@ void* CudaDevice::pin(std::size_t bytes) const {
   }
   check(code, "cudaHostAlloc");
   return data;
+}
+
+SharedMemory CudaDevice::share(std::size_t bytes) {
+  use_device(spec_.index);
+  return share_device_memory(spec_.index, bytes);
+}
+
+Buffer CudaDevice::map(int descriptor, std::size_t bytes) {
+  use_device(spec_.index);
+  return map_device_memory(spec_.index, descriptor, bytes);
+}
+
+bool CudaDevice::pin(void* data, std::size_t bytes) {
+  use_device(spec_.index);
+  auto* const begin = page_of(data);
+  const auto size = static_cast<std::size_t>(static_cast<std::byte*>(data) + bytes - begin);
+  const cudaError_t code = cudaHostRegister(begin, size, cudaHostRegisterPortable);
+  if (code != cudaSuccess) (void)cudaGetLastError();  // it does not stick
+  return code == cudaSuccess;
+}
+
+void CudaDevice::unpin(void* data) {
+  (void)cudaSetDevice(spec_.index);
+  // Of a context that failed, too: nobody could act on an error.
+  (void)cudaHostUnregister(page_of(data));
 }
 
 std::unique_ptr<Stream> CudaDevice::make_stream() {

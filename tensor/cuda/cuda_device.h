@@ -13,6 +13,7 @@
 #include "tensor/cuda/runtime/gpu_memory.h"
 #include "tensor/device/device.h"
 #include "tensor/device/process_group.h"
+#include "tensor/device/shared_memory.h"
 
 namespace troupe::tensor::cuda {
 
@@ -29,6 +30,10 @@ class CudaDevice final : public Device {
   ~CudaDevice() override;
 
   Buffer allocate(std::size_t bytes, MemoryKind kind) override;
+  SharedMemory share(std::size_t bytes) override;
+  Buffer map(int descriptor, std::size_t bytes) override;
+  bool pin(void* data, std::size_t bytes) override;
+  void unpin(void* data) override;
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override;
   std::unique_ptr<Event> make_timed_event() override;

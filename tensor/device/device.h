@@ -39,6 +39,7 @@ class DeviceGroup;
 class Linear;
 class Ops;
 class ProcessGroup;
+class SharedMemory;
 struct AttentionShape;
 struct CachedAttentionShape;
 struct GroupSpec;
@@ -136,7 +137,8 @@ class Event {
 /// Where tensors live and ops run. A process makes one, and all that computes in it shares that.
 /// Everything it makes must not outlive it.
 ///
-/// Any thread may at any time allocate, reserve, make streams and events, and ask for memory().
+/// Any thread may at any time allocate, reserve, share, map, pin, make streams and events, and ask
+/// for memory().
 /// Linear layers and attention are made, and given their scratch memory, by one thread at a time,
 /// while others may run ops. A stream, and the ops and events on it, are used by one thread at a
 /// time. Ops of two streams may run at the same time: only events order them.
@@ -152,6 +154,18 @@ class Device {
   /// cannot do that, and the content stays.
   virtual std::size_t give_back(const Buffer&) { return 0; }
   virtual void bring_back(const Buffer&) {}
+  /// Zeroed memory of the device, of at least `bytes`, that other processes can map. Empty if the
+  /// device cannot share memory. Throws as allocate() if it has no room.
+  virtual SharedMemory share(std::size_t bytes);
+  /// Maps memory of at least `bytes` that a device of this kind, of any process of this machine,
+  /// has shared, by a descriptor that the caller keeps. Ops of this device read and write it. It
+  /// stays valid whatever becomes of that process. Empty if this device cannot reach it, or the
+  /// descriptor is of anything else.
+  virtual Buffer map(int /*descriptor*/, std::size_t /*bytes*/) { return {}; }
+  /// Lets ops of this device reach host memory that it has not allocated, until unpin() of the same
+  /// address. False if it cannot.
+  virtual bool pin(void* /*data*/, std::size_t /*bytes*/) { return true; }
+  virtual void unpin(void* /*data*/) {}
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual std::unique_ptr<Event> make_event() = 0;
   /// An event that also keeps the time of its mark.

@@ -22,6 +22,7 @@ struct DeviceInfo {
   std::size_t memory_bytes = 0;
   std::size_t free_bytes = 0;  ///< that no process uses now; 0 if the driver does not tell
   std::vector<int> peers;      ///< other devices whose memory it reads and writes directly
+  bool shares_memory = false;  ///< whether other processes can map its memory
 };
 
 struct LibraryVersion {

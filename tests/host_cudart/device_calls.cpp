@@ -42,6 +42,17 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) {
   *can = 1;
   return cudaSuccess;
 }
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  *value = attribute == cudaDevAttrMemoryPoolSupportedHandleTypes
+               ? cudaMemHandleTypePosixFileDescriptor
+               : 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSynchronize() {
+  Machine& machine = *Machine::current();
+  auto call = machine.begin_call("cudaDeviceSynchronize");
+  return machine.wait(call, "cudaDeviceSynchronize", [&] { return machine.is_idle(); });
+}
 cudaError_t cudaInitDevice(int, unsigned, unsigned) {
   const auto call = Machine::current()->begin_call("cudaInitDevice");
   Machine::current()->make_context();

@@ -3,40 +3,61 @@
 #include "tensor/device/attention.h"
 #include "tensor/device/linear.h"
 #include "tensor/device/ops.h"
+#include "tensor/device/shared_memory.h"
 #include "tests/support/async_stream.h"
+#include "tests/support/memory_of_descriptor.h"
 
 namespace troupe::test {
 
 /// The CPU as an accelerator: a call returns before its op has run, streams run at the same time,
-/// only events order them, and the host cannot touch device memory (guarded_memory.h). Computes the
-/// same bits as the CPU. Streams may be made by any thread. It can fail as a GPU does.
+/// only events order them, and the host cannot touch device memory (guarded_memory.h), nor ops host
+/// memory that is not pinned, if it is made so. Processes can share its memory. Computes the same
+/// bits as the CPU. Streams may be made by any thread. It can fail as a GPU does.
 class AsyncDevice final : public tensor::Device {
  public:
   /// `threads` is the number of OpenMP threads of an op, `fails` says which op fails. `memory` is
   /// how many bytes the device has; 0: any number.
   explicit AsyncDevice(std::uint64_t seed, int threads = 1, AsyncHealth::Fails fails = {},
-                       std::size_t memory = 0)
+                       HostMemory host = HostMemory::any, std::size_t memory = 0)
       : threads_(threads),
         health_(std::move(fails)),
+        pinned_(host),
         seeds_(seed),
         space_{.total = memory},
         cpu_(tensor::make_cpu_device(threads)) {}
 
   tensor::Buffer allocate(std::size_t bytes, tensor::MemoryKind kind) override {
-    return kind == tensor::MemoryKind::device ? allocate_guarded(bytes, space_)
+    if (kind == tensor::MemoryKind::device) return allocate_guarded(bytes, space_);
+    return kind == tensor::MemoryKind::pinned ? pinned_.allocate(bytes)
                                               : cpu_->allocate(bytes, kind);
   }
-  tensor::DeviceMemory memory() const override {
-    if (space_.total == 0) return {};
-    return {.used = space_.used, .total = space_.total};
+  tensor::SharedMemory share(std::size_t bytes) override {
+    const std::size_t size = std::max<std::size_t>(bytes, 1);
+    const int descriptor = make_shared_bytes(size);
+    return {map(descriptor, size), descriptor};
   }
+  tensor::Buffer map(int descriptor, std::size_t bytes) override {
+    void* const data = map_shared_bytes(descriptor, bytes);
+    if (!data) return {};
+    return {guarded(data), bytes, tensor::MemoryKind::device,
+            [](void* memory, std::size_t size) { ::munmap(opened(memory), size); }};
+  }
+  bool pin(void* data, std::size_t bytes) override {
+    pinned_.add(data, bytes);
+    return true;
+  }
+  void unpin(void* data) override { pinned_.remove(data); }
   std::unique_ptr<tensor::Stream> make_stream() override {
     const std::lock_guard lock(mutex_);
-    return std::make_unique<AsyncStream>(*this, health_, threads_, seeds_());
+    return std::make_unique<AsyncStream>(*this, health_, pinned_, threads_, seeds_());
   }
   std::unique_ptr<tensor::Event> make_event() override { return std::make_unique<AsyncEvent>(); }
   std::unique_ptr<tensor::Event> make_timed_event() override { return make_event(); }
   bool host_reads_memory() const override { return false; }
+  tensor::DeviceMemory memory() const override {
+    if (space_.total == 0) return {};
+    return {.used = space_.used, .total = space_.total};
+  }
   tensor::Ops& ops() override { return ops_; }
   std::unique_ptr<tensor::Linear> make_linear(const tensor::LinearShape& shape) override {
     return std::make_unique<AsyncLinear>(cpu_->make_linear(shape));
@@ -279,6 +300,7 @@ class AsyncDevice final : public tensor::Device {
 
   const int threads_;
   AsyncHealth health_;
+  PinnedMemory pinned_;
   std::mutex mutex_;  // guards seeds_
   std::mt19937_64 seeds_;
   GuardedSpace space_;

@@ -44,13 +44,15 @@ __attribute__((visibility("default"))) void troupe_report_devices(
                               .major = 9,
                               .multiprocessors = 1,
                               .memory_bytes = std::size_t{64} << 30,
-                              .free_bytes = std::size_t{64} << 30});
+                              .free_bytes = std::size_t{64} << 30,
+                              .shares_memory = true});
 }
 
 __attribute__((visibility("default"))) troupe::tensor::Device* troupe_make_device(
     const troupe::tensor::DeviceSpec& spec) {
-  return std::make_unique<troupe::test::AsyncDevice>(troupe::test::fresh_device_seed(),
-                                                     spec.threads, fails, memory_of_device())
+  return std::make_unique<troupe::test::AsyncDevice>(
+             troupe::test::fresh_device_seed(), spec.threads, fails, troupe::test::HostMemory::any,
+             memory_of_device())
       .release();
 }
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -19,6 +21,7 @@
 #include "tensor/device/device.h"
 #include "tensor/errors/error.h"
 #include "tests/support/guarded_memory.h"
+#include "tests/support/pinned_memory.h"
 
 namespace troupe::test {
 
@@ -27,9 +30,12 @@ struct Piece {
   Piece(const tensor::Tensor& tensor)  // NOLINT(google-explicit-constructor): written as a list
       : Piece(tensor.data, tensor ? tensor.num_bytes() : 0) {}
   Piece(const void* of, std::size_t length)
-      : data(static_cast<std::byte*>(opened(of))), bytes(of ? length : 0) {}
+      : data(static_cast<std::byte*>(opened(of))),
+        bytes(of ? length : 0),
+        on_device(is_guarded(of)) {}
   std::byte* data;
   std::size_t bytes;
+  bool on_device;
 };
 
 /// Whether a device works. As of a GPU, after one op that fails nothing more runs, no event is
@@ -62,12 +68,15 @@ class AsyncHealth {
   std::atomic<bool> failed_{false};
 };
 
-/// A stream whose ops run on a thread of its own, each after a random pause.
+/// A stream whose ops run on a thread of its own, each after a random pause. They use memory of the
+/// device, or of the host that is pinned.
 class AsyncStream final : public tensor::Stream {
  public:
-  AsyncStream(tensor::Device& owner, AsyncHealth& health, int threads, std::uint64_t seed)
+  AsyncStream(tensor::Device& owner, AsyncHealth& health, const PinnedMemory& pinned, int threads,
+              std::uint64_t seed)
       : owner_(owner),
         health_(health),
+        pinned_(pinned),
         random_(seed),
         longest_pause_(std::chrono::microseconds(std::array{0, 20, 100}[seed % 3])),
         cpu_(tensor::make_cpu_device(threads)),
@@ -108,6 +117,7 @@ class AsyncStream final : public tensor::Stream {
   template <typename Target, typename Method, typename... Args>
   void submit(std::initializer_list<Piece> reads, std::initializer_list<Piece> writes,
               Target& target, Method method, const Args&... args) {
+    for (const auto& pieces : {reads, writes}) std::ranges::for_each(pieces, refuse_unpinned());
     submit(
         [this, reads = std::vector(reads), writes = std::vector(writes), &target, method, args...] {
           for (const Piece& piece : reads)
@@ -124,6 +134,14 @@ class AsyncStream final : public tensor::Stream {
   static void each_line(const Piece& piece, Touch&& touch) {
     constexpr std::size_t kLine = 64;
     for (std::size_t i = 0; i < piece.bytes; i += kLine) touch(piece.data[i]);
+  }
+
+  /// A GPU that meets such memory fails, and with it all that is queued.
+  auto refuse_unpinned() const {
+    return [this](const Piece& piece) {
+      if (piece.bytes > 0 && !piece.on_device && !pinned_.admits(piece.data, piece.bytes))
+        throw std::logic_error("an op of a device uses host memory that is not pinned");
+    };
   }
 
   void run() {
@@ -148,6 +166,7 @@ class AsyncStream final : public tensor::Stream {
 
   tensor::Device& owner_;
   AsyncHealth& health_;
+  const PinnedMemory& pinned_;
   std::mt19937_64 random_;  // of the thread
   const std::chrono::duration<double> longest_pause_;
   const std::unique_ptr<tensor::Device> cpu_;

@@ -18,6 +18,7 @@
 #include "tests/emulated_grid/grid.h"
 #include "tests/fake_nccl/fake_nccl.h"
 #include "tests/support/async_stream.h"
+#include "tests/support/memory_of_descriptor.h"
 
 namespace troupe::test {
 namespace {
@@ -178,6 +179,19 @@ void EmulatedDevice::release(void* data, std::size_t) {
     block->device->blocks_.erase(block);
   }
   std::free(block);
+}
+
+tensor::SharedMemory EmulatedDevice::share(std::size_t bytes) {
+  const std::size_t size = std::max<std::size_t>(bytes, 1);
+  const int descriptor = make_shared_bytes(size);
+  return {map(descriptor, size), descriptor};
+}
+
+tensor::Buffer EmulatedDevice::map(int descriptor, std::size_t bytes) {
+  void* const data = map_shared_bytes(descriptor, bytes);
+  if (!data) return {};
+  return {data, bytes, tensor::MemoryKind::device,
+          [](void* memory, std::size_t size) { ::munmap(memory, size); }};
 }
 
 void EmulatedDevice::check_memory() const {

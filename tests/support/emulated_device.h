@@ -12,6 +12,7 @@
 #include "tensor/cuda/nccl/device_groups.h"
 #include "tensor/device/device.h"
 #include "tensor/device/process_group.h"
+#include "tensor/device/shared_memory.h"
 #include "tensor/libraries/library_search.h"
 #include "tests/support/async_stream.h"
 
@@ -22,8 +23,8 @@ namespace troupe::test {
 /// collective of the device or for an event behind one: then ops are queued as on a GPU. Memory is
 /// the host's, in heap blocks of exactly the size asked for, so that AddressSanitizer sees an
 /// access outside; without it a write outside is found by the stream's synchronize(), which throws
-/// emulated_grid::Fault. As with a GPU, nobody but the device should follow a pointer to device
-/// memory.
+/// emulated_grid::Fault. Memory that processes share has no such guards. As with a GPU, nobody but
+/// the device should follow a pointer to device memory.
 class EmulatedDevice final : public tensor::Device {
  public:
   /// The order of threads and blocks follows `seed`; for `shared_limit` see emulated_grid::Grid.
@@ -35,6 +36,8 @@ class EmulatedDevice final : public tensor::Device {
   ~EmulatedDevice() override;
 
   tensor::Buffer allocate(std::size_t bytes, tensor::MemoryKind kind) override;
+  tensor::SharedMemory share(std::size_t bytes) override;
+  tensor::Buffer map(int descriptor, std::size_t bytes) override;
   std::unique_ptr<tensor::Stream> make_stream() override;
   std::unique_ptr<tensor::Event> make_event() override;
   std::unique_ptr<tensor::Event> make_timed_event() override { return make_event(); }

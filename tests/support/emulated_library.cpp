@@ -28,5 +28,6 @@ extern "C" void troupe_report_devices(DeviceReport& report) {
                             .multiprocessors = 132,
                             .memory_bytes = kMemory,
                             .free_bytes = kMemory,
-                            .peers = {}});
+                            .peers = {},
+                            .shares_memory = true});
 }

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
+#include <string>
 
 #include "tensor/device/attention.h"
 #include "tensor/device/device.h"
@@ -52,6 +53,11 @@ auto opened_argument(const T& x) {
     return x;
 }
 
+/// The address of device memory that lies at `data`.
+inline void* guarded(void* data) {
+  return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(data) | kGuardBit);
+}
+
 /// How much guarded memory there is, and how much of it is in use.
 struct GuardedSpace {
   std::size_t total = 0;  ///< 0: any amount
@@ -64,7 +70,9 @@ inline tensor::Buffer allocate_guarded(std::size_t bytes, GuardedSpace& space) {
   const std::size_t size = std::max(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment);
   if ((space.used += bytes) > space.total && space.total > 0) {
     space.used -= bytes;
-    throw Error(ErrorKind::internal, "the device of tests has no memory left");
+    throw Error(ErrorKind::internal, "the device of tests has " + std::to_string(space.total) +
+                                         " bytes, of which " + std::to_string(space.used) +
+                                         " are used: no room for " + std::to_string(bytes));
   }
   // What frees a buffer knows no more than its address: the space is noted before that.
   void* const block = std::aligned_alloc(kAlignment, kAlignment + size);
@@ -72,8 +80,7 @@ inline tensor::Buffer allocate_guarded(std::size_t bytes, GuardedSpace& space) {
   *static_cast<GuardedSpace**>(block) = &space;
   void* const data = static_cast<std::byte*>(block) + kAlignment;
   std::memset(data, 0, size);
-  void* const guarded = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(data) | kGuardBit);
-  return {guarded, bytes, tensor::MemoryKind::device, [](void* memory, std::size_t length) {
+  return {guarded(data), bytes, tensor::MemoryKind::device, [](void* memory, std::size_t length) {
             void* const first = static_cast<std::byte*>(opened(memory)) - kAlignment;
             (*static_cast<GuardedSpace**>(first))->used -= length;
             std::free(first);

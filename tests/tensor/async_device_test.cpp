@@ -12,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <future>
+#include <stdexcept>
 
 #include "tensor/device/ops.h"
 #include "tests/support/expect_error.h"
@@ -122,6 +123,39 @@ BOOST_AUTO_TEST_CASE(after_an_op_that_fails_nothing_runs_and_every_call_says_so)
   is_told([&] { device.ops().fill_zero(*stream, x); });
   BOOST_TEST(!called);
   BOOST_TEST(test::opened(x).as<float>()[0] == 1);
+}
+
+BOOST_AUTO_TEST_CASE(an_op_uses_no_host_memory_that_is_not_pinned) {
+  AsyncDevice device(test::fresh_seed(), 1, {}, test::HostMemory::pinned);
+  const auto stream = device.make_stream();
+  const Buffer memory = device.allocate(400, MemoryKind::device),
+               pinned = device.allocate(400, MemoryKind::pinned),
+               plain = device.allocate(400, MemoryKind::host);
+  const auto copy = [&](const Buffer& from, std::size_t offset = 0) {
+    device.ops().copy(*stream, from.view(DType::f32, {50}, offset), memory.view(DType::f32, {50}));
+    stream->synchronize();
+  };
+  copy(pinned, 200);
+  BOOST_CHECK_THROW(copy(plain), std::logic_error);
+  BOOST_TEST(device.pin(plain.data(), 396));
+  copy(plain, 196);
+  BOOST_CHECK_THROW(copy(plain, 200), std::logic_error);
+  device.unpin(plain.data());
+  BOOST_CHECK_THROW(copy(plain), std::logic_error);
+}
+
+BOOST_AUTO_TEST_CASE(devices_share_memory_by_a_descriptor) {
+  AsyncDevice device(test::fresh_seed()), other(test::fresh_seed());
+  SharedMemory shared = device.share(400);
+  BOOST_TEST_REQUIRE(static_cast<bool>(shared));
+  const Buffer mapped = other.map(shared.descriptor(), 400);
+  BOOST_TEST(test::is_guarded(shared.memory().data()));
+  BOOST_TEST(test::is_guarded(mapped.data()));
+  *test::opened(mapped.view(DType::f32, {100})).as<float>() = 7;
+  BOOST_TEST(*test::opened(shared.memory().view(DType::f32, {100})).as<float>() == 7);
+  shared = {};
+  BOOST_TEST(*test::opened(mapped.view(DType::f32, {100})).as<float>() == 7);
+  BOOST_TEST(other.map(-1, 400).data() == nullptr);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

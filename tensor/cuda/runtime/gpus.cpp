@@ -79,6 +79,10 @@ DeviceInfo info_of(int index, int count, const ManagementLibrary& management) {
   std::array<char, 32> bus_id{};
   check(cudaDeviceGetPCIBusId(bus_id.data(), bus_id.size(), index), "cudaDeviceGetPCIBusId");
   info.free_bytes = management.free_bytes(bus_id.data());
+  int handles = 0;
+  check(cudaDeviceGetAttribute(&handles, cudaDevAttrMemoryPoolSupportedHandleTypes, index),
+        "cudaDeviceGetAttribute");
+  info.shares_memory = (handles & cudaMemHandleTypePosixFileDescriptor) != 0;
   for (int peer = 0; peer < count; ++peer) {
     int can = 0;
     if (peer != index) check(cudaDeviceCanAccessPeer(&can, index, peer), "cudaDeviceCanAccessPeer");

@@ -32,7 +32,8 @@ BOOST_AUTO_TEST_CASE(gpus_driver_and_libraries_are_told) {
                                .multiprocessors = 132,
                                .memory_bytes = std::size_t{140} << 30,
                                .free_bytes = std::size_t{139} << 30,
-                               .peers = {1}};
+                               .peers = {1},
+                               .shares_memory = true};
   const std::string text =
       text_of({.driver = "580.65, for CUDA 13.0",
                .libraries = {{.name = "libcudnn.so.9", .version = "9.19.0", .path = "/lib/cudnn"}},
@@ -40,8 +41,8 @@ BOOST_AUTO_TEST_CASE(gpus_driver_and_libraries_are_told) {
   for (const char* word :
        {"gpu driver      580.65, for CUDA 13.0", "gpu 0", "NVIDIA H200 (GPU-7)",
         "compute capability 9.0", "132 multiprocessors", "140.0 GiB, 139.0 GiB of it free",
-        "peer access to 1", "gpu 1", "no peer access", "ranks take 0, 1 by turns",
-        "libcudnn.so.9 9.19.0 in /lib/cudnn"})
+        "peer access to 1, edges may be peer", "gpu 1", "no peer access, edges are staged",
+        "ranks take 0, 1 by turns", "libcudnn.so.9 9.19.0 in /lib/cudnn"})
     BOOST_TEST(text.find(word) != std::string::npos, "no '" << word << "' in\n" << text);
   BOOST_TEST(text.find("none can be used") == std::string::npos);
 }

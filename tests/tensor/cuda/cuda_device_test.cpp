@@ -11,6 +11,7 @@
 #include "tensor/cuda/attention/cudnn_attention.h"
 #include "tensor/cuda/attention/kernel_attention.h"
 #include "tensor/errors/error.h"
+#include "tests/host_cudart/driver_memory.h"
 #include "tests/host_cudart/host_cudart.h"
 #include "tests/support/host_cudnn.h"
 
@@ -25,6 +26,7 @@ namespace {
 
 using test::HostCudart;
 using test::HostCudnn;
+using test::HostDriverMemory;
 
 struct Fixture {
   HostCudart& host = HostCudart::reset();
@@ -301,7 +303,60 @@ BOOST_FIXTURE_TEST_CASE(a_refusal_of_cudnn_is_told_once_with_its_shape, Fixture)
   BOOST_TEST(cudnn.plans == 4);
 }
 
+/// Memory that a device shares, and another one maps, as another process would.
+struct Sharing : Fixture {
+  HostDriverMemory& driver = HostDriverMemory::reset();
+  CudaDevice other{{.kind = DeviceKind::cuda, .index = 0}, [](const std::string&) {}};
+};
+
+BOOST_FIXTURE_TEST_CASE(memory_is_shared_by_a_descriptor, Sharing) {
+  {
+    SharedMemory shared = device.share(1000);
+    BOOST_TEST_REQUIRE(static_cast<bool>(shared));
+    BOOST_TEST(shared.memory().bytes() >= 1000u);
+    BOOST_TEST((shared.memory().kind() == MemoryKind::device));
+    auto* const data = static_cast<unsigned char*>(shared.memory().data());
+    BOOST_TEST(std::count(data, data + 1000, 0) == 1000);
+    const Buffer mapped = other.map(shared.descriptor(), 1000);
+    BOOST_TEST_REQUIRE(mapped.data() != nullptr);
+    BOOST_TEST(mapped.data() != shared.memory().data());
+    static_cast<unsigned char*>(mapped.data())[999] = 7;
+    BOOST_TEST(data[999] == 7);
+    shared = {};  // its owner has died
+    BOOST_TEST(static_cast<unsigned char*>(mapped.data())[999] == 7);
+  }
+  BOOST_TEST(driver.allocations == 0);
+  BOOST_TEST(driver.mappings == 0);
+  BOOST_TEST(driver.addresses == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(what_cannot_be_shared_or_mapped_is_no_error, Sharing) {
+  driver.has_functions = false;
+  BOOST_TEST(!device.share(1000));
+  driver.has_functions = true;
+  const SharedMemory shared = device.share(1000);
+  BOOST_TEST(other.map(-1, 1000).data() == nullptr);
+  BOOST_TEST(other.map(shared.descriptor(), std::size_t{3} << 20).data() == nullptr);
+  driver.gives_access = false;
+  BOOST_TEST(other.map(shared.descriptor(), 1000).data() == nullptr);
+  BOOST_TEST(!device.share(1000));
+  BOOST_TEST(driver.mappings == 1);
+  BOOST_TEST(driver.addresses == 1);
+  BOOST_TEST(driver.allocations == 0);
+}
+
+BOOST_FIXTURE_TEST_CASE(whole_pages_of_foreign_memory_are_pinned_once, Fixture) {
+  const Buffer memory = device.allocate(std::size_t{4} << 20, MemoryKind::host);
+  auto* const data = static_cast<std::byte*>(memory.data());
+  BOOST_TEST(device.pin(data + 64, 10'000));
+  BOOST_TEST(!device.pin(data, 10));
+  device.unpin(data + 64);
+  BOOST_TEST(device.pin(data, 10));
+  device.unpin(data);
+}
+
 }  // namespace
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::tensor::cuda
