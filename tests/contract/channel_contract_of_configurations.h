@@ -18,6 +18,7 @@ namespace troupe::test {
 BOOST_AUTO_TEST_SUITE(channel_configurations_contract)
 
 BOOST_AUTO_TEST_CASE_TEMPLATE(the_buffers_of_a_configuration_are_counted, World, Worlds) {
+  if constexpr (requires { World::kOnDevice; }) return;  // memory depends on the placement
   World world(2);
   BOOST_TEST(world.channel(0).counts().buffer_bytes == 0u);
   const std::uint64_t message = 64 * sizeof(float);

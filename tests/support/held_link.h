@@ -37,6 +37,7 @@ class HeldLink final : public transport::Link {
     lock.release();
   }
   void notify() override { changed_.notify_all(); }
+  bool shares_memory_with(int) override { return false; }
   std::shared_ptr<transport::SlotMemory> allocate(int, std::size_t bytes) override {
     return transport::make_private_slots(bytes);
   }

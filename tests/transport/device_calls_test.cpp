@@ -160,7 +160,7 @@ BOOST_FIXTURE_TEST_CASE(buffers_of_the_device_are_taken_and_given_back, Watched)
   for (const std::uint32_t configuration : {2u, 3u}) {
     const int before = device.calls();
     open(configuration);
-    BOOST_TEST(device.calls() == before + 2);  // one buffer comes, one goes
+    BOOST_TEST(device.calls() >= before + 2);  // buffers come, and those of before go
   }
   gate.set_value();
 }

@@ -57,15 +57,17 @@ std::vector<Header> headers() {
                     .dtype = tensor::DType::f64,
                     .shape = shape,
                     .slots = 17,
-                    .segment = {.id = 123456, .nonce = ~0ull}};
+                    .segment = {.id = 123456, .nonce = ~0ull},
+                    .on_device = true};
   const Header header{
       .run = ~0ull, .configuration = ~0u, .sender = std::numeric_limits<int>::max(), .body = {}};
-  std::vector<Header> all(5, header);
+  std::vector<Header> all(6, header);
   all[0].body = grant;
   all[1].body = tensor;
   all[2].body = bare;
   all[3].body = full_credit();
   all[4].body = collective;
+  all[5].body = Decline{.edge = edge};
   return all;
 }
 

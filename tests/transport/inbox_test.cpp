@@ -2,6 +2,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "tensor/device/host_memory.h"
 #include "transport/edges/outbox.h"
 
 BOOST_AUTO_TEST_SUITE(inbox_test)
@@ -32,7 +33,10 @@ TensorMessage fitting(int slot, std::uint64_t sequence) {
 }
 
 struct Box {
-  Inbox inbox{kEdge, make_private_slots(3 * slot_stride(kEdge)), nullptr, false};
+  Inbox inbox{kEdge,
+              {.arrivals = make_private_slots(3 * slot_stride(kEdge)), .device = nullptr},
+              nullptr,
+              false};
 
   std::string misfit(const TensorMessage& message, std::size_t payload_bytes = 128) const {
     return inbox.misfit(message, payload_bytes).value_or("");
@@ -106,7 +110,8 @@ BOOST_FIXTURE_TEST_CASE(credits_go_back_before_the_sender_has_none, Box) {
 BOOST_AUTO_TEST_CASE(many_credits_fill_several_messages) {
   Edge edge = kEdge;
   edge.slots = 150;
-  Inbox inbox(edge, make_private_slots(150 * slot_stride(edge)), nullptr, false);
+  Inbox inbox(edge, {.arrivals = make_private_slots(150 * slot_stride(edge)), .device = nullptr},
+              nullptr, false);
   for (int i = 0; i < 150; ++i) {
     TensorMessage message = fitting(i, static_cast<std::uint64_t>(i));
     inbox.release(inbox.admit(message));
@@ -122,9 +127,10 @@ BOOST_AUTO_TEST_CASE(many_credits_fill_several_messages) {
 }
 
 BOOST_AUTO_TEST_CASE(a_credit_for_a_free_slot_is_refused) {
-  Outbox box(kEdge, nullptr, nullptr);
-  BOOST_TEST(box.open(nullptr));
-  BOOST_TEST(!box.open(nullptr));
+  Outbox box(kEdge, nullptr, tensor::allocate_host(send_buffers_bytes(kEdge)), {});
+  BOOST_TEST(box.admit_grant());
+  BOOST_TEST(!box.admit_grant());
+  box.open({.mapped = nullptr});
   BOOST_TEST(!box.add_credit(1));
   BOOST_TEST(!box.add_credit(3));
 }

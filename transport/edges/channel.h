@@ -12,6 +12,7 @@
 #include "tensor/device/process_group.h"
 #include "tensor/values/tensor.h"
 #include "transport/wire/edge.h"
+#include "transport/wire/edge_placement.h"
 
 namespace troupe::transport {
 
@@ -47,10 +48,17 @@ struct ConfigurationSpec {
   /// The present rank of each process, by the number that names it in the edges and does not change
   /// between configurations. Texts for users name the rank, or the number if there is no entry.
   std::map<int, int> ranks = {};
-  /// Makes the buffers of edges from the rank to itself, which only its ops read and write, in its
-  /// own memory. Outlives the channel. Null: they lie in host memory.
+  /// What computes with messages, but for training state, if the host does not read its memory:
+  /// then acquire() and receive() give memory of the device. Outlives the channel. Null: they give
+  /// host memory.
   tensor::Device* device = nullptr;
+  /// Where the slots of such edges from and to other ranks shall lie.
+  EdgeChoice choice = EdgeChoice::automatic;
 };
+
+/// Whether messages of an edge are computed with in the memory of `device`, which may be null.
+/// Training state is not: those who send it read and write it on the host.
+bool is_on_device(const Edge& edge, const tensor::Device* device);
 
 /// The wait that a compute thread is in, for status and for the text of a timeout.
 struct Wait {
@@ -69,6 +77,14 @@ struct EdgeCount {
   int queued = 0;  ///< tensors that now wait for a credit
 };
 
+/// Where the slots of a rank's edges to and from another process lie, or to itself. If they are not
+/// all of one placement, staged comes first.
+struct PeerPlacement {
+  int peer = 0;
+  EdgePlacement placement = EdgePlacement::host;
+  bool operator==(const PeerPlacement&) const = default;
+};
+
 struct ChannelCounts {
   std::uint64_t dropped_old = 0;        ///< messages of an older configuration or another run
   std::uint64_t dropped_duplicate = 0;  ///< messages that had arrived before
@@ -76,6 +92,8 @@ struct ChannelCounts {
   /// Bytes of all buffers: slots that messages arrive in, and what this rank sends from.
   std::uint64_t buffer_bytes = 0;
   std::vector<EdgeCount> edges;  ///< from this rank to others, one entry per pair
+  /// What is known of edges on a device: a sender learns of its own by a grant.
+  std::vector<PeerPlacement> placements;
 };
 
 /// One rank's end of the data plane: tensors by key, bounded by credits. A sender has no credit
@@ -98,7 +116,7 @@ class Channel {
 
   /// A free buffer for the next message of the edge that `key` belongs to; its bytes are arbitrary.
   /// Blocks while none is free. If a credit is at hand and the receiver's slots are mapped, the
-  /// buffer is the receiver's slot itself.
+  /// buffer is the receiver's slot itself, unless the edge is staged.
   virtual tensor::Tensor acquire(const MessageKey& key) = 0;
   /// Sends the buffer that acquire(key) gave; never blocks: without a credit it is queued. The
   /// buffer then belongs to the channel again.
@@ -124,8 +142,9 @@ class Channel {
   /// mark is reached.
   virtual void release(const MessageKey& key, tensor::Event& read) = 0;
   /// Blocks until all events that send() and release() were given are reached and what they held
-  /// back is done, or dropped if the channel was closed. Throws nothing. Before the channel is
-  /// destroyed, or after an error, it is called once the device has run everything.
+  /// back is done, or dropped if the channel was closed, and no copy between the device and slots
+  /// is under way. Throws nothing. Before the channel is destroyed, or after an error, it is called
+  /// once the device has run everything.
   virtual void settle() = 0;
   /// Shares the memory in which messages of this key's edge arrive from another rank: as long as
   /// the caller holds it, messages that were received and not released stay as they are, whatever

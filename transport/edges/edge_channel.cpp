@@ -29,12 +29,30 @@ bool is_at_device(const tensor::Work* work) {
   return work && stage_of(*work) == NamedWork::Stage::at_device;
 }
 
+void add_placement(std::vector<PeerPlacement>& all, int peer, EdgePlacement placement) {
+  if (placement == EdgePlacement::host) return;
+  const auto known = std::ranges::find(all, peer, &PeerPlacement::peer);
+  if (known == all.end()) return all.push_back({.peer = peer, .placement = placement});
+  if (placement == EdgePlacement::staged) known->placement = placement;
+}
+
+std::vector<PeerPlacement> placements_of(const OpenConfiguration& configuration) {
+  std::vector<PeerPlacement> all;
+  for (const Inbox& inbox : configuration.inboxes)
+    add_placement(all, inbox.edge().from, inbox.memory().placement);
+  for (const Outbox& box : configuration.outboxes)
+    if (box.placement()) add_placement(all, box.edge().to, *box.placement());
+  return all;
+}
+
 }  // namespace
 
 std::size_t OpenConfiguration::buffer_bytes() const {
   std::size_t bytes = 0;
-  for (const Inbox& inbox : inboxes)
-    if (inbox.memory()) bytes += inbox.memory()->bytes();
+  for (const Inbox& inbox : inboxes) {
+    if (inbox.memory().arrivals) bytes += inbox.memory().arrivals->bytes();
+    if (inbox.memory().device) bytes += inbox.memory().device->bytes();
+  }
   for (const Outbox& box : outboxes) bytes += box.buffer_bytes();
   return bytes;
 }
@@ -127,7 +145,7 @@ void EdgeChannel::release_locked(const MessageKey& key) {
   Inbox::Slot* slot = inbox.find(key.step, key.microbatch);
   TROUPE_ASSERT(slot && slot->state == Inbox::Slot::State::held);
   inbox.release(*slot);
-  if (inbox.memory()) {
+  if (!inbox.is_local()) {
     if (inbox.sender_runs_short()) return_credits(inbox);
     return;
   }
@@ -141,7 +159,7 @@ void EdgeChannel::release_locked(const MessageKey& key) {
 std::shared_ptr<SlotMemory> EdgeChannel::keep(const MessageKey& key) {
   std::unique_lock<Link> lock(link_);
   check_open();
-  return inbox_of(key).memory();
+  return inbox_of(key).memory().arrivals;
 }
 
 void EdgeChannel::free_kept(const MessageKey& key) {
@@ -173,6 +191,7 @@ ChannelCounts EdgeChannel::counts() const {
   for (const Outbox& box : configuration_->outboxes)
     for (EdgeCount& count : counts.edges)
       if (count.to == box.edge().to) count.queued += box.num_queued();
+  counts.placements = placements_of(*configuration_);
   return counts;
 }
 
@@ -192,7 +211,7 @@ void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready read
   // A thread that sleeps owes no credits: a peer may need the very slots whose return could wait
   // until now.
   for (Inbox& inbox : configuration_->inboxes)
-    if (inbox.memory()) return_credits(inbox);
+    if (!inbox.is_local()) return_credits(inbox);
   if (ready()) return;
   NamedWait wait(board_, name());
   struct Sleep {
@@ -210,6 +229,7 @@ void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready read
       link_.wait(lock, std::min(wait.deadline(), check));
     }
     check_open();
+    if (device_edges_) device_edges_->work().throw_if_failed();
     if (ready()) return;
     wait.update(name());
   }
@@ -297,6 +317,17 @@ void EdgeChannel::pump(Outbox& box) {
 }
 
 void EdgeChannel::send_now(Outbox& box, Outbox::Buffer& buffer) {
+  DeviceCopy* const copy = box.copy_of(buffer);
+  if (!copy) {
+    ++configuration_->in_flight;
+    depart(box, buffer);
+  } else if (closed_.empty()) {
+    ++configuration_->in_flight;
+    device_edges_->work().copy(*copy);  // on_copied() follows
+  }
+}
+
+void EdgeChannel::depart(Outbox& box, Outbox::Buffer& buffer) {
   const std::size_t bytes = tensor_bytes(box.edge());
   TensorMessage message{.edge = box.id(),
                         .step = buffer.key.step,
@@ -308,18 +339,17 @@ void EdgeChannel::send_now(Outbox& box, Outbox::Buffer& buffer) {
                         .sequence = box.next_sequence(),
                         .credit = std::nullopt};
   if (std::byte* slot = box.mapped(buffer.slot)) {
-    if (!buffer.in_slot) std::memcpy(slot, buffer.own, bytes);
+    if (!buffer.in_slot && !buffer.copy) std::memcpy(slot, buffer.own, bytes);
     message.placement = Placement::written;
   }
   for (Inbox& inbox : configuration_->inboxes) {
-    if (message.credit || inbox.edge().from != box.edge().to || !inbox.memory()) continue;
+    if (message.credit || inbox.edge().from != box.edge().to || inbox.is_local()) continue;
     message.credit = inbox.take_owed();
   }
-  buffer.payload = buffer.own;
+  buffer.payload = box.payload_of(buffer);
   buffer.tensor_bytes = bytes;
   buffer.payload_bytes = message.placement == Placement::written ? 0 : bytes;
   buffer.header_bytes = encode(header_of(message), buffer.header);
-  ++configuration_->in_flight;
   link_.send(box.edge().to, buffer);
 }
 
@@ -331,7 +361,7 @@ void EdgeChannel::hand_over(Outbox& box, Outbox::Buffer& buffer) {
                                    .slot = buffer.slot,
                                    .sequence = box.next_sequence(),
                                    .credit = std::nullopt});
-  slot.data = buffer.own;
+  slot.data = slot.read = buffer.own;
   slot.state = Inbox::Slot::State::ready;
 }
 

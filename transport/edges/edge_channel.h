@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/edges/device_edges.h"
 #include "transport/edges/inbox.h"
 #include "transport/edges/outbox.h"
 
@@ -50,11 +51,14 @@ End* end_of(std::vector<End>& ends, const Name& name) {
 /// The rules of a channel, whatever link moves the bytes: keys, credits, fencing, refusals, named
 /// waits. transport/README.md numbers them. All state is guarded by the link's lock, with which no
 /// device is called, nor waited for.
-class EdgeChannel : public Channel, private LinkEvents {
+class EdgeChannel : public Channel, private LinkEvents, private DeviceWork::Events {
  public:
   /// `link` and `board` outlive the channel; `link` reports to events().
   EdgeChannel(Link& link, WaitBoard& board) : link_(link), board_(board) {}
   LinkEvents& events() { return *this; }
+  /// Closes the channel and waits for the copies that it has under way. From then on it does
+  /// nothing with its link, which may end before it.
+  void end();
 
   void open(const ConfigurationSpec& spec) override;
   void set_deadline(std::chrono::milliseconds deadline) override { board_.set_deadline(deadline); }
@@ -82,17 +86,29 @@ class EdgeChannel : public Channel, private LinkEvents {
   void on_payload_lost(IncomingTensor& tensor) override;
   void on_departed(OutgoingTensor& tensor) override;
   void on_peer_lost(int rank, const std::string& why) override;
+  void on_copied(DeviceCopy& copy) override;
+  void on_work_failed() override;
 
-  void retire_configuration();
-  static std::unique_ptr<OpenConfiguration> make_configuration(const ConfigurationSpec& spec);
-  Inbox make_inbox(const Edge& edge, const ConfigurationSpec& spec);
+  using Configurations = std::vector<std::unique_ptr<OpenConfiguration>>;
+  Configurations retire_configuration();
+  std::unique_ptr<OpenConfiguration> make_configuration(const ConfigurationSpec& spec);
+  void use_device(const ConfigurationSpec& spec);
+  Inbox make_inbox(const Edge& edge, OpenConfiguration& into);
+  void add_outbox(const Edge& edge, OpenConfiguration& to);
   std::shared_ptr<SlotMemory> kept_memory(const Edge& edge, const ConfigurationSpec& spec) const;
+  void count_edges(const ConfigurationSpec& spec);
   void grant_slots();
+  void grant_slots(const Inbox& inbox);
   void use_early_grants();
   bool is_current(const Header& header) const;
   void hold_or_drop(const Header& header);
   void hold(const Header& grant);
   void on_grant(int sender, const Grant& grant);
+  void map_slots_of(Outbox& box, int receiver, const Grant& grant);
+  void on_mapped(OpenConfiguration& configuration, Outbox& box, std::optional<SenderMemory> memory,
+                 bool kept);
+  void on_decline(int sender, const Decline& decline);
+  void on_staged(OpenConfiguration& configuration, Inbox& inbox, ReceiverMemory memory);
   void on_credit(int sender, const Credit& credit);
   IncomingTensor* on_tensor(int sender, const TensorMessage& message, std::size_t payload_bytes);
   void refuse(const std::string& text);
@@ -111,6 +127,8 @@ class EdgeChannel : public Channel, private LinkEvents {
   std::string name_of(Edge edge) const;
   void pump(Outbox& box);
   void send_now(Outbox& box, Outbox::Buffer& buffer);
+  void depart(Outbox& box, Outbox::Buffer& buffer);
+  void arrive(Inbox::Slot& slot);
   void hand_over(Outbox& box, Outbox::Buffer& buffer);
   void return_credits(Inbox& inbox);
   Header header_of(decltype(Header::body) body) const;
@@ -131,7 +149,7 @@ class EdgeChannel : public Channel, private LinkEvents {
   WaitBoard& board_;
   std::unique_ptr<OpenConfiguration> configuration_;
   /// Closed configurations whose memory a link still uses.
-  std::vector<std::unique_ptr<OpenConfiguration>> retired_;
+  Configurations retired_;
   static constexpr const char* kNotOpened = "it was not opened";
   std::string closed_ = kNotOpened;  ///< why the channel is closed; empty while it is open
   std::vector<Header>
@@ -140,6 +158,8 @@ class EdgeChannel : public Channel, private LinkEvents {
   std::vector<const tensor::Event*> asked_;  ///< by the compute thread, in a wait
   bool sleeps_ = false;  ///< whether the compute thread waits, and so returns no credits by itself
   std::atomic<int> waiting_for_events_{0};  ///< hand-overs, of closed configurations too
+  /// Null while no configuration had edges on a device. Last: its thread may use the rest.
+  std::unique_ptr<DeviceEdges> device_edges_;
 };
 
 }  // namespace troupe::transport

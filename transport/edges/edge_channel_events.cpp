@@ -60,7 +60,7 @@ void EdgeChannel::on_event(void* argument) {
                        : channel.release_locked(hand_over.key);
       // A peer may need the very slots that this has freed, as when the thread went to sleep.
       for (Inbox& inbox : channel.configuration_->inboxes)
-        if (channel.sleeps_ && inbox.memory()) channel.return_credits(inbox);
+        if (channel.sleeps_ && !inbox.is_local()) channel.return_credits(inbox);
       channel.link_.notify();  // a local edge's buffer may be free, or its message there
     }
   }
@@ -85,6 +85,7 @@ void EdgeChannel::ask_device(std::unique_lock<Link>& lock, const Collectives& co
 void EdgeChannel::settle() {
   for (int waiting = 0; (waiting = waiting_for_events_.load()) != 0;)
     waiting_for_events_.wait(waiting);
+  if (device_edges_) device_edges_->work().drain();
 }
 
 // --- events of the link
@@ -98,6 +99,8 @@ IncomingTensor* EdgeChannel::on_message(const Header& header, std::size_t payloa
     on_credit(header.sender, *credit);
   } else if (const auto* grant = std::get_if<Grant>(&header.body)) {
     on_grant(header.sender, *grant);
+  } else if (const auto* decline = std::get_if<Decline>(&header.body)) {
+    on_decline(header.sender, *decline);
   }
   return nullptr;
 }
@@ -133,6 +136,12 @@ IncomingTensor* EdgeChannel::on_tensor(int sender, const TensorMessage& message,
 
 void EdgeChannel::on_payload(IncomingTensor& tensor) {
   auto& slot = static_cast<Inbox::Slot&>(tensor);
+  const bool is_current = slot.configuration == configuration_.get();
+  if (!slot.copy || !is_current || !closed_.empty()) return arrive(slot);
+  device_edges_->work().copy(*slot.copy);  // on_copied() follows
+}
+
+void EdgeChannel::arrive(Inbox::Slot& slot) {
   slot.state = Inbox::Slot::State::ready;
   if (transfer_ended(slot.configuration)) link_.notify();
 }
@@ -153,9 +162,11 @@ void EdgeChannel::on_grant(int sender, const Grant& grant) {
                               type_text(edge.dtype, edge.shape), grant.slots,
                               type_text(grant.dtype, grant.shape)));
   }
-  if (!box->open(link_.map(sender, grant.segment, slots_bytes(edge)), grant.kept))
+  if (!box->admit_grant())
     return refuse(fmt::format("a second grant from rank {} on {}", board_.rank_of(sender),
                               name_of(box->edge())));
+  if (box->is_on_device()) return map_slots_of(*box, sender, grant);
+  box->open({.mapped = link_.map(sender, grant.segment, slots_bytes(edge))}, grant.kept);
   pump(*box);
 }
 

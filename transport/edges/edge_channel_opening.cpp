@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <iterator>
-#include <utility>
 
+#include "tensor/device/host_memory.h"
 #include "tensor/errors/error.h"
 #include "transport/edges/edge_channel.h"
 
@@ -10,59 +10,101 @@
 namespace troupe::transport {
 
 void EdgeChannel::open(const ConfigurationSpec& spec) {
-  retire_configuration();
-  auto configuration = make_configuration(spec);
-  std::unique_lock<Link> lock(link_);
-  board_.set_ranks(spec.ranks);
-  configuration_ = std::move(configuration);
-  counts_.edges.clear();
-  for (const Edge& edge : spec.edges) {
-    if (edge.to == spec.rank) configuration_->inboxes.push_back(make_inbox(edge, spec));
-    if (edge.from != spec.rank || edge.is_local()) continue;
-    const auto same = [&edge](const EdgeCount& count) { return count.to == edge.to; };
-    if (std::ranges::none_of(counts_.edges, same))
-      counts_.edges.push_back({.from = edge.from, .to = edge.to, .bytes = 0});
+  Configurations ended;
+  {
+    const std::unique_lock<Link> lock(link_);
+    ended = retire_configuration();
+    closed_ = kNotOpened;
+    board_.set_ranks(spec.ranks);
   }
+  ended.clear();
+  use_device(spec);
+  auto configuration = make_configuration(spec);
+  const std::unique_lock<Link> lock(link_);
+  configuration_ = std::move(configuration);
+  count_edges(spec);
   closed_.clear();
   grant_slots();
   use_early_grants();
 }
 
-/// Ends the configuration, and destroys those whose memory nobody uses: without the lock, because a
-/// device may be waited for before it takes memory back.
-void EdgeChannel::retire_configuration() {
-  std::vector<std::unique_ptr<OpenConfiguration>> unused;
-  const std::unique_lock<Link> lock(link_);
-  closed_ = kNotOpened;
+/// Returns what nobody uses any more. It may have memory of a device, and is destroyed without the
+/// lock.
+EdgeChannel::Configurations EdgeChannel::retire_configuration() {
   if (configuration_) retired_.push_back(std::move(configuration_));
-  const auto first = std::ranges::stable_partition(retired_, [](const auto& configuration) {
-                       return configuration->in_flight > 0;
-                     }).begin();
-  std::move(first, retired_.end(), std::back_inserter(unused));
-  retired_.erase(first, retired_.end());
+  const auto is_used = [](const auto& configuration) { return configuration->in_flight > 0; };
+  const auto unused = std::stable_partition(retired_.begin(), retired_.end(), is_used);
+  Configurations ended{std::move_iterator(unused), std::move_iterator(retired_.end())};
+  retired_.erase(unused, retired_.end());
+  return ended;
 }
 
-/// A configuration with its send buffers, which may be memory of the device.
+/// Called without the lock, because memory of a device is made here.
 std::unique_ptr<OpenConfiguration> EdgeChannel::make_configuration(const ConfigurationSpec& spec) {
-  auto configuration = std::make_unique<OpenConfiguration>();
-  configuration->spec = spec;
-  configuration->inboxes.reserve(spec.edges.size());
-  configuration->outboxes.reserve(
-      spec.edges.size());  // buffers point to their outbox: none may move
+  auto made = std::make_unique<OpenConfiguration>();
+  made->spec = spec;
+  made->inboxes.reserve(spec.edges.size());
+  made->outboxes.reserve(spec.edges.size());  // buffers point to their outbox: none may move
   for (const Edge& edge : spec.edges) {
     TROUPE_ASSERT((edge.from == spec.rank || edge.to == spec.rank) && edge.slots > 0 &&
                   tensor_bytes(edge) > 0);
-    if (edge.from == spec.rank)
-      configuration->outboxes.emplace_back(edge, configuration.get(), spec.device);
+    if (edge.to == spec.rank) made->inboxes.push_back(make_inbox(edge, *made));
+    if (edge.from == spec.rank) add_outbox(edge, *made);
   }
-  return configuration;
+  return made;
 }
 
-Inbox EdgeChannel::make_inbox(const Edge& edge, const ConfigurationSpec& spec) {
-  if (edge.is_local()) return {edge, nullptr, configuration_.get(), false};
-  if (auto memory = kept_memory(edge, spec))
-    return {edge, std::move(memory), configuration_.get(), true};
-  return {edge, link_.allocate(edge.from, slots_bytes(edge)), configuration_.get(), false};
+void EdgeChannel::use_device(const ConfigurationSpec& spec) {
+  const auto crosses = [&spec](const Edge& edge) {
+    return !edge.is_local() && is_on_device(edge, spec.device);
+  };
+  if (std::ranges::none_of(spec.edges, crosses)) return;
+  if (!device_edges_ || !device_edges_->serves(*spec.device, spec.choice)) {
+    DeviceWork::Events& events = *this;
+    device_edges_.reset();
+    device_edges_ = std::make_unique<DeviceEdges>(*spec.device, spec.choice, link_, events);
+  }
+  std::size_t copies = 0;
+  for (const Edge& edge : spec.edges)
+    if (crosses(edge)) copies += static_cast<std::size_t>(edge.slots) + num_send_buffers(edge);
+  device_edges_->work().reserve(copies);
+}
+
+void EdgeChannel::count_edges(const ConfigurationSpec& spec) {
+  counts_.edges.clear();
+  for (const Edge& edge : spec.edges) {
+    if (edge.from != spec.rank || edge.is_local()) continue;
+    const auto same = [&edge](const EdgeCount& count) { return count.to == edge.to; };
+    if (std::ranges::none_of(counts_.edges, same))
+      counts_.edges.push_back({.from = edge.from, .to = edge.to, .bytes = 0});
+  }
+}
+
+Inbox EdgeChannel::make_inbox(const Edge& edge, OpenConfiguration& into) {
+  const bool on_device = is_on_device(edge, into.spec.device);
+  if (edge.is_local()) {
+    const auto placement = on_device ? EdgePlacement::local : EdgePlacement::host;
+    return {edge, {.placement = placement, .arrivals = nullptr, .device = nullptr}, &into, false};
+  }
+  if (on_device) return {edge, device_edges_->receiver_memory(edge), &into, false};
+  const std::unique_lock<Link> lock(link_);
+  auto memory = kept_memory(edge, into.spec);
+  const bool kept = memory != nullptr;
+  if (!kept) memory = link_.allocate(edge.from, slots_bytes(edge));
+  return {edge, {.arrivals = std::move(memory), .device = nullptr}, &into, kept};
+}
+
+void EdgeChannel::add_outbox(const Edge& edge, OpenConfiguration& to) {
+  const std::size_t bytes = send_buffers_bytes(edge);
+  std::vector<std::unique_ptr<DeviceCopy>> copies;
+  tensor::Buffer memory;
+  if (!is_on_device(edge, to.spec.device)) {
+    memory = tensor::allocate_host(bytes);
+  } else {
+    memory = to.spec.device->allocate(bytes, tensor::MemoryKind::device);
+    if (!edge.is_local()) copies = device_edges_->sender_copies(edge);
+  }
+  to.outboxes.emplace_back(edge, &to, std::move(memory), std::move(copies));
 }
 
 /// Memory kept for this edge. Null if there is none that is large enough, or if messages of an
@@ -75,22 +117,26 @@ std::shared_ptr<SlotMemory> EdgeChannel::kept_memory(const Edge& edge,
   if (kept == spec.kept.end() || kept->memory->bytes() < slots_bytes(edge)) return nullptr;
   for (const auto& configuration : retired_)
     for (const Inbox& inbox : configuration->inboxes)
-      if (inbox.memory() == kept->memory) return nullptr;
+      if (inbox.memory().arrivals == kept->memory) return nullptr;
   return kept->memory->reclaim() ? kept->memory : nullptr;
 }
 
 void EdgeChannel::grant_slots() {
-  for (const Inbox& inbox : configuration_->inboxes) {
-    if (!inbox.memory()) continue;
-    const Edge& edge = inbox.edge();
-    const Grant grant{.edge = inbox.id(),
-                      .dtype = edge.dtype,
-                      .shape = edge.shape,
-                      .slots = edge.slots,
-                      .kept = inbox.is_kept(),
-                      .segment = inbox.memory()->name()};
-    link_.send_control(edge.from, header_of(grant));
-  }
+  for (const Inbox& inbox : configuration_->inboxes)
+    if (!inbox.is_local()) grant_slots(inbox);
+}
+
+void EdgeChannel::grant_slots(const Inbox& inbox) {
+  const Edge& edge = inbox.edge();
+  const ReceiverMemory& memory = inbox.memory();
+  const Grant grant{.edge = inbox.id(),
+                    .dtype = edge.dtype,
+                    .shape = edge.shape,
+                    .slots = edge.slots,
+                    .kept = inbox.is_kept(),
+                    .segment = memory.arrivals ? memory.arrivals->name() : memory.device->name(),
+                    .on_device = !memory.arrivals};
+  link_.send_control(edge.from, header_of(grant));
 }
 
 void EdgeChannel::use_early_grants() {

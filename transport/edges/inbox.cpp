@@ -12,17 +12,42 @@ std::string type_text(tensor::DType dtype, const tensor::Shape& shape) {
   return fmt::format("{} {}", tensor::name_of(dtype), tensor::to_string(shape));
 }
 
-Inbox::Inbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenConfiguration* configuration,
-             bool kept)
+Inbox::Inbox(const Edge& edge, ReceiverMemory memory, OpenConfiguration* configuration, bool kept)
     : edge_(edge),
       digest_(digest(edge)),
       memory_(std::move(memory)),
       slots_(static_cast<std::size_t>(edge.slots)) {
-  for (std::size_t i = 0; i < slots_.size(); ++i) {
-    slots_[i].configuration = configuration;
-    if (kept) slots_[i].state = Slot::State::kept;
-    if (memory_) slots_[i].data = memory_->data() + i * slot_stride(edge);
+  for (Slot& slot : slots_) {
+    slot.configuration = configuration;
+    if (kept) slot.state = Slot::State::kept;
   }
+  place_slots();
+}
+
+void Inbox::place_slots() {
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    const std::size_t offset = i * slot_stride(edge_);
+    if (memory_.arrivals) slot.data = slot.read = memory_.arrivals->data() + offset;
+    if (memory_.device) slot.read = memory_.device->data() + offset;
+    if (memory_.copies.empty()) continue;
+    slot.copy = memory_.copies[i].get();
+    slot.copy->from = {slot.data, edge_.dtype, edge_.shape};
+    slot.copy->to = view(slot);
+    slot.copy->owner = &slot;
+  }
+}
+
+ReceiverMemory Inbox::stage(ReceiverMemory memory) {
+  std::swap(memory_, memory);
+  place_slots();
+  return memory;
+}
+
+bool Inbox::is_unused() const {
+  return std::ranges::all_of(slots_, [](const Slot& slot) {
+    return slot.state == Slot::State::granted && slot.next_sequence == 0;
+  });
 }
 
 std::optional<std::string> Inbox::misfit(const TensorMessage& message,
@@ -32,6 +57,8 @@ std::optional<std::string> Inbox::misfit(const TensorMessage& message,
                        type_text(message.dtype, message.shape));
   const std::size_t bytes = tensor_bytes(edge_);
   if (message.bytes != bytes) return fmt::format("expected {} bytes, got {}", bytes, message.bytes);
+  if (message.placement == Placement::payload && !memory_.arrivals)
+    return "expected a message that is written into its slot on the device, got a payload";
   const std::size_t payload = message.placement == Placement::payload ? bytes : 0;
   if (payload_bytes != payload)
     return fmt::format("expected a payload of {} bytes, got {}", payload, payload_bytes);

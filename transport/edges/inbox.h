@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/edges/edge_memory.h"
 #include "transport/edges/link.h"
 
 namespace troupe::transport {
@@ -14,30 +15,38 @@ struct OpenConfiguration;
 
 /// The receiving end of an edge: its slots and what is in them. Every slot is in one state: granted
 /// (the sender may fill it) -> arriving -> ready -> held (by the runner) -> owed (free, the sender
-/// not yet told) -> granted; or kept, as an earlier configuration left it, until it is owed.
-/// Messages name the slot they fill, so no message can exceed its credits unnoticed. Guarded by the
-/// link's lock.
+/// not yet told) -> granted; or kept, as an earlier configuration left it, until it is owed. Of a
+/// staged edge, a message that has arrived is copied to the device before it is ready. Messages
+/// name the slot they fill, so no message can exceed its credits unnoticed. Guarded by the link's
+/// lock.
 class Inbox {
  public:
   struct Slot : IncomingTensor {
     enum class State : std::uint8_t { granted, arriving, ready, held, owed, kept };
     State state = State::granted;
+    std::byte* read = nullptr;   ///< where the compute thread reads it: `data`, or on the device
+    DeviceCopy* copy = nullptr;  ///< from `data` to `read`; null: they are one
     std::uint64_t step = 0;
     int microbatch = 0;
     std::uint64_t next_sequence = 0;  ///< a message with a smaller sequence is a duplicate
     OpenConfiguration* configuration = nullptr;
   };
 
-  /// `memory` is null for an edge from a rank to itself, whose messages stay in the sender's
-  /// buffers. `kept`: all slots start as kept.
-  Inbox(const Edge& edge, std::shared_ptr<SlotMemory> memory, OpenConfiguration* configuration,
-        bool kept);
+  /// `kept`: all slots start as kept.
+  Inbox(const Edge& edge, ReceiverMemory memory, OpenConfiguration* configuration, bool kept);
 
   const Edge& edge() const { return edge_; }
   EdgeId id() const {
     return {.chunk = edge_.chunk, .direction = edge_.direction, .digest = digest_};
   }
-  const std::shared_ptr<SlotMemory>& memory() const { return memory_; }
+  bool is_local() const { return edge_.is_local(); }
+  const ReceiverMemory& memory() const { return memory_; }
+  /// The sender cannot map the slots on the device: stage() follows.
+  void decline() { memory_.placement = EdgePlacement::staged; }
+  /// From now on messages arrive in `memory`. Gives back what it has instead.
+  ReceiverMemory stage(ReceiverMemory memory);
+  /// Whether no message has used the slots.
+  bool is_unused() const;
 
   /// Why a message from the right sender does not fit this edge, as expected and got; none if it
   /// fits.
@@ -57,12 +66,14 @@ class Inbox {
   bool sender_runs_short() const;
   /// Grants the slots that are owed, as many as fit into one message. None if nothing is owed.
   std::optional<Credit> take_owed();
-  tensor::Tensor view(const Slot& slot) const { return {slot.data, edge_.dtype, edge_.shape}; }
+  tensor::Tensor view(const Slot& slot) const { return {slot.read, edge_.dtype, edge_.shape}; }
 
  private:
+  void place_slots();
+
   Edge edge_;
   std::uint64_t digest_ = 0;
-  std::shared_ptr<SlotMemory> memory_;
+  ReceiverMemory memory_;
   std::vector<Slot> slots_;
 };
 

@@ -63,6 +63,8 @@ class Link {
   virtual void wait(std::unique_lock<Link>& lock, Clock::time_point deadline) = 0;
   virtual void notify() = 0;
 
+  /// Whether a peer and this process, both on one host, can write into each other's memory.
+  virtual bool shares_memory_with(int peer) = 0;
   /// Memory for the slots of an edge, which its sender can map if it is on this host.
   virtual std::shared_ptr<SlotMemory> allocate(int sender, std::size_t bytes) = 0;
   /// Maps the slots that a receiver has granted. Null if they cannot be mapped in this process.

@@ -40,13 +40,19 @@ struct Line {
 
 class MemoryNetwork::Impl {
  public:
-  explicit Impl(int ranks);
+  Impl(int ranks, bool shares_memory);
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+  ~Impl() {
+    for (const auto& rank : ranks_) rank->channel->end();
+  }
 
   Channel& channel(int rank) { return *ranks_.at(static_cast<std::size_t>(rank))->channel; }
   void block(int from, int to);
   void unblock(int from, int to);
   void set_fault(int from, int to, bool Line::*fault);
   void disconnect(int rank);
+  void disconnect_after(int rank, int messages);
   void reconnect(int rank);
 
  private:
@@ -56,8 +62,11 @@ class MemoryNetwork::Impl {
     std::unique_ptr<Link> link;
     std::unique_ptr<EdgeChannel> channel;
     bool connected = true;
+    int messages_left = -1;  ///< until it is cut off; below 0: it is not
   };
 
+  void cut(int rank);
+  void count_message(int rank);
   void submit(int from, int to, Parcel parcel);
   void pass_faults(int from, int to, Line& line, Parcel parcel);
   void deliver(int to, const Parcel& parcel);
@@ -65,6 +74,7 @@ class MemoryNetwork::Impl {
   LinkEvents& events(int rank) { return ranks_[static_cast<std::size_t>(rank)]->channel->events(); }
   bool connected(int rank) const { return ranks_[static_cast<std::size_t>(rank)]->connected; }
 
+  const bool shares_memory_;
   std::mutex mutex_;  ///< guards the channels of all ranks and all lines
   std::condition_variable changed_;
   std::vector<std::unique_ptr<Rank>> ranks_;
@@ -87,11 +97,12 @@ class MemoryNetwork::Impl::RankLink : public Link {
     lock.release();
   }
   void notify() override { network_.changed_.notify_all(); }
+  bool shares_memory_with(int) override { return network_.shares_memory_; }
   std::shared_ptr<SlotMemory> allocate(int, std::size_t bytes) override {
-    return make_private_slots(bytes);
+    return network_.shares_memory_ ? make_shared_slots(bytes) : make_private_slots(bytes);
   }
-  std::unique_ptr<MappedSlots> map(int, const SegmentName&, std::size_t) override {
-    return nullptr;
+  std::unique_ptr<MappedSlots> map(int, const SegmentName& name, std::size_t bytes) override {
+    return network_.shares_memory_ ? map_slots(name, bytes) : nullptr;
   }
   void send(int to, OutgoingTensor& tensor) override {
     network_.submit(rank_, to, {tensor.header, tensor.header_bytes, &tensor});
@@ -107,7 +118,7 @@ class MemoryNetwork::Impl::RankLink : public Link {
   int rank_;
 };
 
-MemoryNetwork::Impl::Impl(int ranks) {
+MemoryNetwork::Impl::Impl(int ranks, bool shares_memory) : shares_memory_(shares_memory) {
   for (int i = 0; i < ranks; ++i) {
     auto rank = std::make_unique<Rank>();
     rank->link = std::make_unique<RankLink>(*this, i);
@@ -137,6 +148,20 @@ void MemoryNetwork::Impl::set_fault(int from, int to, bool Line::*fault) {
 
 void MemoryNetwork::Impl::disconnect(int rank) {
   const std::lock_guard lock(mutex_);
+  cut(rank);
+}
+
+void MemoryNetwork::Impl::disconnect_after(int rank, int messages) {
+  const std::lock_guard lock(mutex_);
+  ranks_.at(static_cast<std::size_t>(rank))->messages_left = messages;
+}
+
+void MemoryNetwork::Impl::count_message(int rank) {
+  int& left = ranks_[static_cast<std::size_t>(rank)]->messages_left;
+  if (left >= 0 && left-- == 0) cut(rank);
+}
+
+void MemoryNetwork::Impl::cut(int rank) {
   ranks_.at(static_cast<std::size_t>(rank))->connected = false;
   for (auto& [ends, line] : lines_) {
     if (ends.first != rank && ends.second != rank) continue;
@@ -157,6 +182,7 @@ void MemoryNetwork::Impl::reconnect(int rank) {
 }
 
 void MemoryNetwork::Impl::submit(int from, int to, Parcel parcel) {
+  for (const int rank : {from, to}) count_message(rank);
   if (!connected(from) || !connected(to)) {
     finish(from, parcel);
     return events(from).on_peer_lost(to, "it was cut off");
@@ -202,7 +228,8 @@ void MemoryNetwork::Impl::finish(int from, const Parcel& parcel) {
   if (parcel.tensor) events(from).on_departed(*parcel.tensor);
 }
 
-MemoryNetwork::MemoryNetwork(int ranks) : impl_(std::make_unique<Impl>(ranks)) {}
+MemoryNetwork::MemoryNetwork(int ranks, bool shares_memory)
+    : impl_(std::make_unique<Impl>(ranks, shares_memory)) {}
 MemoryNetwork::~MemoryNetwork() = default;
 Channel& MemoryNetwork::channel(int rank) {
   return impl_->channel(rank);
@@ -227,6 +254,9 @@ void MemoryNetwork::damage_next(int from, int to) {
 }
 void MemoryNetwork::disconnect(int rank) {
   impl_->disconnect(rank);
+}
+void MemoryNetwork::disconnect_after(int rank, int messages) {
+  impl_->disconnect_after(rank, messages);
 }
 void MemoryNetwork::reconnect(int rank) {
   impl_->reconnect(rank);

@@ -12,7 +12,8 @@ namespace troupe::transport {
 /// are encoded and decoded on the way. Thread-safe.
 class MemoryNetwork {
  public:
-  explicit MemoryNetwork(int ranks);
+  /// `shares_memory`: senders map the slots of receivers, as processes of one host do.
+  explicit MemoryNetwork(int ranks, bool shares_memory = false);
   ~MemoryNetwork();
 
   /// The channel of a rank, which lives as long as the network.
@@ -32,6 +33,9 @@ class MemoryNetwork {
   /// Cuts a rank off, as if its process had died: what is under way from and to it is lost, and its
   /// neighbours learn of it.
   void disconnect(int rank);
+  /// Cuts a rank off in the place of the message from or to it that follows so many others; below
+  /// 0: never.
+  void disconnect_after(int rank, int messages);
   /// Starts a new life of a rank that was cut off: its channel may be opened again.
   void reconnect(int rank);
 

@@ -4,44 +4,44 @@
 #include <numeric>
 #include <utility>
 
-#include "tensor/device/host_memory.h"
 #include "tensor/errors/error.h"
 #include "transport/edges/inbox.h"
 
 namespace troupe::transport {
-namespace {
 
-tensor::Buffer make_buffers(const Edge& edge, tensor::Device* device) {
-  const std::size_t bytes = send_buffers_bytes(edge);
-  const bool of_device = device && edge.is_local() && !device->host_reads_memory();
-  return of_device ? device->allocate(bytes, tensor::MemoryKind::device)
-                   : tensor::allocate_host(bytes);
-}
-
-}  // namespace
-
-Outbox::Outbox(const Edge& edge, OpenConfiguration* configuration, tensor::Device* device)
+Outbox::Outbox(const Edge& edge, OpenConfiguration* configuration, tensor::Buffer memory,
+               std::vector<std::unique_ptr<DeviceCopy>> copies)
     : edge_(edge),
       digest_(digest(edge)),
-      memory_(make_buffers(edge, device)),
+      copies_(std::move(copies)),
+      memory_(std::move(memory)),
       buffers_(num_send_buffers(edge)) {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
-    buffers_[i].own = static_cast<std::byte*>(memory_.data()) + i * slot_stride(edge);
-    buffers_[i].box = this;
-    buffers_[i].configuration = configuration;
+    Buffer& buffer = buffers_[i];
+    buffer.own = static_cast<std::byte*>(memory_.data()) + i * slot_stride(edge);
+    buffer.box = this;
+    buffer.configuration = configuration;
+    if (copies_.empty()) continue;
+    buffer.copy = copies_[i].get();
+    buffer.copy->owner = &buffer;
   }
   credits_.reserve(static_cast<std::size_t>(edge.slots));
-  if (is_local()) open(nullptr);
+  const bool on_device = memory_.kind() == tensor::MemoryKind::device;
+  if (is_local())
+    open({.placement = on_device ? EdgePlacement::local : EdgePlacement::host, .mapped = nullptr});
 }
 
-bool Outbox::open(std::unique_ptr<MappedSlots> mapped, bool kept) {
-  if (std::exchange(is_open_, true)) return false;
-  mapped_ = std::move(mapped);
-  if (kept) return true;
+void Outbox::open(SenderMemory to, bool kept) {
+  is_open_ = true;
+  to_ = std::move(to);
+  if (kept) return;
   credits_.resize(static_cast<std::size_t>(edge_.slots));
   std::iota(credits_.begin(), credits_.end(), 0);
   assign_slots();
-  return true;
+}
+
+std::optional<EdgePlacement> Outbox::placement() const {
+  return is_open_ ? std::optional(to_.placement) : std::nullopt;
 }
 
 bool Outbox::add_credit(int slot) {
@@ -75,7 +75,7 @@ Outbox::Buffer* Outbox::take(const MessageKey& key) {
   found->key = key;
   found->order = order_++;
   assign_slots();
-  found->in_slot = mapped_ && found->slot != kNoSlot;
+  found->in_slot = to_.mapped && to_.placement != EdgePlacement::staged && found->slot != kNoSlot;
   return &*found;
 }
 
@@ -130,8 +130,24 @@ std::byte* Outbox::data_of(const Buffer& buffer) const {
   return buffer.in_slot ? mapped(buffer.slot) : buffer.own;
 }
 
+DeviceCopy* Outbox::copy_of(const Buffer& buffer) const {
+  if (!buffer.copy || buffer.in_slot) return nullptr;
+  std::byte* const slot = mapped(buffer.slot);
+  buffer.copy->from = view(buffer.own);
+  buffer.copy->to = view(slot ? slot : payload_of(buffer));
+  return buffer.copy;
+}
+
+std::byte* Outbox::payload_of(const Buffer& buffer) const {
+  if (!buffer.copy) return buffer.own;
+  if (!to_.payloads.data()) return nullptr;
+  return static_cast<std::byte*>(to_.payloads.data()) +
+         (buffer.own - static_cast<std::byte*>(memory_.data()));
+}
+
 std::byte* Outbox::mapped(int slot) const {
-  return mapped_ ? mapped_->data() + static_cast<std::size_t>(slot) * slot_stride(edge_) : nullptr;
+  return to_.mapped ? to_.mapped->data() + static_cast<std::size_t>(slot) * slot_stride(edge_)
+                    : nullptr;
 }
 
 }  // namespace troupe::transport

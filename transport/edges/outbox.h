@@ -4,9 +4,11 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tensor/device/device.h"
+#include "transport/edges/edge_memory.h"
 #include "transport/edges/link.h"
 
 namespace troupe::transport {
@@ -26,27 +28,35 @@ class Outbox {
     enum class State : std::uint8_t { free, taken, queued, leaving };
     State state = State::free;
     MessageKey key;
-    std::byte* own = nullptr;  ///< memory of this rank
-    int slot = kNoSlot;        ///< the receiver's slot, once there is a credit
+    std::byte* own = nullptr;    ///< memory of this rank, of its device if the edge is on one
+    DeviceCopy* copy = nullptr;  ///< from there to a slot or a payload; null: the host reads `own`
+    int slot = kNoSlot;          ///< the receiver's slot, once there is a credit
     bool in_slot = false;  ///< the compute thread writes into the receiver's slot, not into `own`
     std::uint64_t order = 0;  ///< position among the buffers in use
     Outbox* box = nullptr;
     OpenConfiguration* configuration = nullptr;
   };
 
-  /// `device`: ConfigurationSpec::device.
-  Outbox(const Edge& edge, OpenConfiguration* configuration, tensor::Device* device);
+  /// `memory` is for num_send_buffers(edge); `copies` of an edge to another rank on a device, by
+  /// buffer.
+  Outbox(const Edge& edge, OpenConfiguration* configuration, tensor::Buffer memory,
+         std::vector<std::unique_ptr<DeviceCopy>> copies);
 
   const Edge& edge() const { return edge_; }
   EdgeId id() const {
     return {.chunk = edge_.chunk, .direction = edge_.direction, .digest = digest_};
   }
   bool is_local() const { return edge_.is_local(); }
-  std::size_t buffer_bytes() const { return memory_.bytes(); }
+  bool is_on_device() const { return !copies_.empty(); }
+  std::size_t buffer_bytes() const { return memory_.bytes() + to_.payloads.bytes(); }
 
-  /// Takes the receiver's grant: all slots are free, or, if they are `kept`, credits follow.
-  /// `mapped` is null if the slots cannot be mapped here. False if the edge was granted before.
-  bool open(std::unique_ptr<MappedSlots> mapped, bool kept = false);
+  /// Takes note of a grant, until open() or decline(). False if the edge was granted before.
+  bool admit_grant() { return !std::exchange(is_granted_, true); }
+  void decline() { is_granted_ = false; }
+  /// Takes the receiver's slots: all are free, or, if they are `kept`, credits follow.
+  void open(SenderMemory to, bool kept = false);
+  /// None before open().
+  std::optional<EdgePlacement> placement() const;
   /// Notes that a slot of the receiver has become free. False if there is no such slot or it was
   /// free already.
   bool add_credit(int slot);
@@ -69,6 +79,10 @@ class Outbox {
 
   /// Where the compute thread writes a buffer: the receiver's slot, or memory of this rank.
   std::byte* data_of(const Buffer& buffer) const;
+  /// The copy that a leaving buffer needs first, to the receiver's slot or a payload; null: none.
+  DeviceCopy* copy_of(const Buffer& buffer) const;
+  /// What the buffer's payload leaves from.
+  std::byte* payload_of(const Buffer& buffer) const;
   /// The receiver's slot as mapped here; null if it is not mapped.
   std::byte* mapped(int slot) const;
   std::uint64_t next_sequence() { return sequence_++; }
@@ -80,8 +94,9 @@ class Outbox {
 
   Edge edge_;
   std::uint64_t digest_ = 0;
-  bool is_open_ = false;
-  std::unique_ptr<MappedSlots> mapped_;
+  bool is_granted_ = false, is_open_ = false;
+  SenderMemory to_;
+  std::vector<std::unique_ptr<DeviceCopy>> copies_;
   /// The receiver's free slots; the last freed, still in cache, is used first.
   std::vector<int> credits_;
   tensor::Buffer memory_;

@@ -25,6 +25,7 @@ class Node : public UcxNode {
     hub_.start();
   }
   ~Node() override {
+    channel_.end();
     worker_.stop();
     peers_.reset();
     // Ends the requests that are left; only then may the memory that they use be freed.

@@ -28,6 +28,7 @@ class UcxLink : public Link {
     worker_.wait(deadline);
   }
   void notify() override { worker_.notify(); }
+  bool shares_memory_with(int peer) override { return peers_.share_memory_with(peer); }
   std::shared_ptr<SlotMemory> allocate(int sender, std::size_t bytes) override;
   std::unique_ptr<MappedSlots> map(int receiver, const SegmentName& name,
                                    std::size_t bytes) override;

@@ -96,10 +96,6 @@ void check_ucx(ucs_status_t status, const std::string& what) {
     throw Error(ErrorKind::unavailable, what + ": " + ucs_status_string(status));
 }
 
-FileDescriptor::~FileDescriptor() {
-  if (fd_ >= 0) ::close(fd_);
-}
-
 UcxWorker::UcxWorker(std::chrono::microseconds spin, const UcxEnvironment& environment)
     : spin_(spin),
       wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),

@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "transport/edges/named_wait.h"
+#include "transport/memory/file_descriptor.h"
 #include "transport/ucx/ucx_environment.h"
 
 namespace troupe::transport {
@@ -32,19 +33,6 @@ class HandoffMutex {
  private:
   std::mutex next_;
   std::mutex held_;
-};
-
-/// An open file descriptor.
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int fd) : fd_(fd) {}
-  ~FileDescriptor();
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
 };
 
 /// Work that the progress thread does between messages, a piece at a time.

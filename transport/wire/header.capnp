@@ -36,6 +36,9 @@ struct Header {
     tensor @5 :Tensor;
     credit @6 :Credit;
     collective @7 :Collective;
+    decline @8 :EdgeId;
+    # Sender to receiver, in answer to a grant: the sender cannot map this edge's slots. The
+    # receiver grants others, in the memory of its host.
   }
 }
 
@@ -61,6 +64,9 @@ struct Grant {
   # The slots' shared memory, for a sender on the same host. Segment -1: none.
   kept @6 :Bool;
   # The slots hold what the receiver still needs: credits follow.
+  onDevice @7 :Bool;
+  # The slots lie in the memory of the receiver's device: `segment` and `nonce` name the descriptor
+  # by which the sender, on the same host, can map them.
 }
 
 struct Credit {

@@ -41,7 +41,9 @@ class Checksum {
     add(static_cast<std::uint64_t>(grant.segment.id));
     add(grant.segment.nonce);
     add(static_cast<std::uint64_t>(grant.kept));
+    add(static_cast<std::uint64_t>(grant.on_device));
   }
+  void add(const Decline& decline) { add(decline.edge); }
   void add(const TensorMessage& message) {
     add(message.edge);
     add(message.step);
@@ -109,6 +111,7 @@ void write(const Grant& grant, wire::Grant::Builder out) {
   out.setSegment(grant.segment.id);
   out.setNonce(grant.segment.nonce);
   out.setKept(grant.kept);
+  out.setOnDevice(grant.on_device);
 }
 
 void write(const TensorMessage& message, wire::Tensor::Builder out) {
@@ -146,6 +149,8 @@ void write_body(const Header& header, wire::Header::Builder out) {
     write(*message, out.initTensor());
   } else if (const auto* credit = std::get_if<Credit>(&header.body)) {
     write(*credit, out.initCredit());
+  } else if (const auto* decline = std::get_if<Decline>(&header.body)) {
+    write(decline->edge, out.initDecline());
   } else {
     write(std::get<CollectiveMessage>(header.body), out.initCollective());
   }
@@ -194,7 +199,8 @@ Grant read(wire::Grant::Reader in) {
           .shape = read_shape(in.getShape()),
           .slots = to_int(in.getSlots()),
           .kept = in.getKept(),
-          .segment = {.id = in.getSegment(), .nonce = in.getNonce()}};
+          .segment = {.id = in.getSegment(), .nonce = in.getNonce()},
+          .on_device = in.getOnDevice()};
 }
 
 TensorMessage read(wire::Tensor::Reader in) {
@@ -243,6 +249,9 @@ Header read(wire::Header::Reader in) {
       break;
     case wire::Header::COLLECTIVE:
       header.body = read(in.getCollective());
+      break;
+    case wire::Header::DECLINE:
+      header.body = Decline{.edge = read(in.getDecline())};
       break;
     default:
       refuse();

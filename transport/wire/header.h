@@ -32,7 +32,13 @@ struct Grant {
   int slots = 0;
   bool kept = false;
   SegmentName segment;
+  bool on_device = false;
   bool operator==(const Grant&) const = default;
+};
+
+struct Decline {
+  EdgeId edge;
+  bool operator==(const Decline&) const = default;
 };
 
 struct Credit {
@@ -83,7 +89,7 @@ struct Header {
   std::uint64_t run = 0;
   std::uint32_t configuration = 0;
   int sender = 0;
-  std::variant<Grant, TensorMessage, Credit, CollectiveMessage> body;
+  std::variant<Grant, TensorMessage, Credit, CollectiveMessage, Decline> body;
   bool operator==(const Header&) const = default;
 };
 

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <utility>
 #include <vector>
 
 #include "transport/node/ucx_node.h"
@@ -23,6 +25,11 @@ class UcxNodes {
   transport::UcxNode& node(int rank) { return *nodes_.at(static_cast<std::size_t>(rank)); }
   transport::Channel& channel(int rank) { return node(rank).channel(); }
 
+  /// Keeps what the nodes use until they have ended. Called by any thread.
+  void keep(std::shared_ptr<const void> used) {
+    const std::lock_guard lock(mutex_);
+    kept_.push_back(std::move(used));
+  }
   /// Starts a new life of a rank, connected to all others.
   void restart(int rank, std::uint64_t incarnation) {
     nodes_.at(static_cast<std::size_t>(rank)) = transport::UcxNode::create(options_);
@@ -43,6 +50,8 @@ class UcxNodes {
 
   transport::UcxOptions options_;
   int ranks_of_host_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<const void>> kept_;
   std::vector<std::unique_ptr<transport::UcxNode>> nodes_;
 };
 
