@@ -73,7 +73,7 @@ function(troupe_cuda_test file)
       target_compile_definitions(cuda.${name} PRIVATE TROUPE_FAKE_NCCL_FOLDER="${CMAKE_BINARY_DIR}/tests/emulated")
       add_dependencies(cuda.${name} troupe_fake_nccl)
     endif()
-  elseif(name MATCHES "^(emulated_device|device_groups)_test$")  # their runs open the emulated GPU
+  elseif(name MATCHES "^(emulated_device|device_groups|device_edges)_test$")  # their runs open the emulated GPU
     if(TROUPE_CUDA_HEADERS AND NOT TROUPE_SANITIZE AND (TROUPE_NCCL_HEADERS OR NOT name STREQUAL "device_groups_test"))
       troupe_one_file_test(${file} "e2e;cuda" 300 troupe_program)
       add_dependencies(e2e.${name} troupe_emulated_cuda_path)

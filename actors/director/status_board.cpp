@@ -1,6 +1,7 @@
 #include "actors/director/status_board.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 namespace troupe::actors {
@@ -21,6 +22,10 @@ void show_activity(const Heartbeat& beat, const Configuration& configuration, st
     for (const int id : beat.waits_long_for)
       if (const int of = configuration.members.rank_of_id(id); of >= 0)
         shown.waits_long_for.push_back(of);
+    shown.edges.clear();
+    for (const auto& [peer, placement] : beat.edges)
+      if (const int of = configuration.members.rank_of_id(peer); of >= 0)
+        shown.edges[std::to_string(of)] = transport::name_of(placement);
     shown.resident_bytes = beat.resident_bytes;
     shown.allocated = beat.allocated;
     shown.saved_bytes = beat.saved_bytes;

@@ -30,6 +30,7 @@ void ModelRank::join(const stages::ModelPart& part, std::span<const std::string>
 void ModelRank::leave() {
   edges_.reset();
   shards_.reset();
+  node_.reset();  // its channel may have memory of the device
 }
 
 void ModelRank::abort(const std::string& reason) {

@@ -23,11 +23,12 @@ class ModelRank {
   /// By which the others reach this process.
   std::string address() const { return node_->address(); }
   /// Connects to the others, whose addresses stand in the order of ranks, this one's too. The
-  /// device outlives the object.
+  /// device outlives leave().
   void join(const stages::ModelPart& part, std::span<const std::string> addresses,
             tensor::Device& device, const StageMessages& messages);
 
-  /// Ends what join() has made, before the device ends. No collective may be under way.
+  /// Ends all ways to others, before the device ends. No collective may be under way, and nothing
+  /// is called afterwards.
   void leave();
 
   /// The shards of the stage; null: there is one. Valid from join() to leave(), as
@@ -41,7 +42,7 @@ class ModelRank {
   void abort(const std::string& reason);
 
  private:
-  const std::unique_ptr<transport::UcxNode> node_;
+  std::unique_ptr<transport::UcxNode> node_;
   std::unique_ptr<tensor::ProcessGroup> shards_;
   std::optional<StageEdges> edges_;
 };

@@ -1,7 +1,6 @@
 #include "actors/inference/stage_edges.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "tensor/device/ops.h"
 #include "tensor/errors/error.h"
@@ -31,8 +30,8 @@ StageEdges::StageEdges(transport::Channel& channel, tensor::Device& device,
       messages_(messages),
       received_(messages.shapes.size()),
       sent_(messages.shapes.size()) {
-  transport::ConfigurationSpec spec{.run = 1, .configuration = 1, .rank = part.rank(), .edges = {}};
-  std::size_t largest = 0;
+  transport::ConfigurationSpec spec{
+      .run = 1, .configuration = 1, .rank = part.rank(), .edges = {}, .device = &device};
   for (std::size_t i = 0; i < messages.shapes.size(); ++i) {
     const auto add = [&](int from_stage) {
       const int from = from_stage * part.tp + part.shard;
@@ -46,9 +45,7 @@ StageEdges::StageEdges(transport::Channel& channel, tensor::Device& device,
     };
     if (!part.is_first()) add(part.stage - 1);
     if (!part.is_last()) add(part.stage);
-    largest = std::max(largest, Tensor{nullptr, messages.dtype, messages.shapes[i]}.num_bytes());
   }
-  if (!device.host_reads_memory()) pinned_ = device.allocate(largest, tensor::MemoryKind::pinned);
   channel.open(spec);
 }
 
@@ -68,21 +65,11 @@ MessageKey StageEdges::key(std::size_t edge, int stage, std::uint64_t number) co
   return {.step = number, .chunk = stage + part_.pp * static_cast<int>(edge)};
 }
 
-Tensor StageEdges::pinned(const Tensor& x) const {
-  return pinned_.data() ? pinned_.view(x.dtype, x.shape) : Tensor{};
-}
-
 void StageEdges::receive(tensor::Stream& stream, const Tensor& x) {
   const std::size_t edge = edge_of(x);
   const MessageKey message = key(edge, part_.stage, received_[edge]++);
-  const Tensor slot = channel_.receive(message);
-  if (const Tensor host = pinned(x)) {
-    stream.synchronize();  // an earlier copy may still read it
-    std::memcpy(host.data, slot.data, x.num_bytes());
-    device_.ops().copy(stream, host, x);
-  } else {
-    device_.ops().copy(stream, as(slot, x), x);
-  }
+  device_.ops().copy(stream, as(channel_.receive(message), x), x);
+  stream.synchronize();
   channel_.release(message);
 }
 
@@ -90,10 +77,8 @@ void StageEdges::send(tensor::Stream& stream, const Tensor& x) {
   const std::size_t edge = edge_of(x);
   const MessageKey message = key(edge, part_.stage + 1, sent_[edge]++);
   const Tensor buffer = channel_.acquire(message);
-  const Tensor host = pinned(x);
-  device_.ops().copy(stream, x, host ? host : as(buffer, x));
+  device_.ops().copy(stream, x, as(buffer, x));
   stream.synchronize();
-  if (host) std::memcpy(buffer.data, host.data, x.num_bytes());
   channel_.send(message, buffer);
 }
 

@@ -21,8 +21,8 @@ struct StageMessages {
 /// carries. Two messages of an edge may be under way.
 class StageEdges final : public stages::StageLink {
  public:
-  /// Opens the channel, by ranks as ModelPart numbers them, whose peers must be connected. Channel
-  /// and device outlive the object.
+  /// Opens the channel, by ranks as ModelPart numbers them, whose peers must be connected. The
+  /// device outlives the channel, and that the object.
   StageEdges(transport::Channel& channel, tensor::Device& device, const stages::ModelPart& part,
              const StageMessages& messages);
   ~StageEdges() override;
@@ -36,14 +36,10 @@ class StageEdges final : public stages::StageLink {
   /// Which edge carries x.
   std::size_t edge_of(const tensor::Tensor& x) const;
   transport::MessageKey key(std::size_t edge, int stage, std::uint64_t number) const;
-  /// Memory for x that both the host and the device reach; empty if the channel's own is.
-  tensor::Tensor pinned(const tensor::Tensor& x) const;
-
   transport::Channel& channel_;
   tensor::Device& device_;
   const stages::ModelPart part_;
   const StageMessages messages_;
-  tensor::Buffer pinned_;                       ///< of a device whose memory the host cannot read
   std::vector<std::uint64_t> received_, sent_;  ///< messages so far, by edge
 };
 

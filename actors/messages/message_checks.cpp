@@ -185,6 +185,9 @@ std::string fault_in(const ParameterHistograms& histograms, const ReplicaPart& p
 }
 
 std::string fault_in(const Heartbeat& beat) {
+  for (const Heartbeat::Placed& edge : beat.edges)
+    if (edge.placement > transport::EdgePlacement::peer)
+      return fmt::format("placement {} of an edge", static_cast<int>(edge.placement));
   return is_duration(beat.longest_action_s) ? "" : "a time that is not finite or is negative";
 }
 

@@ -173,12 +173,13 @@ TROUPE_INSPECT(Saved, x.configuration, x.step, x.rank, x.error, x.for_good)
 TROUPE_INSPECT(Evaluated, x.configuration, x.step, x.batch, x.rank, x.loss_sum, x.targets)
 TROUPE_INSPECT(Failed, x.configuration, x.incarnation, x.kind, x.message)
 TROUPE_INSPECT(Heartbeat::Link, x.to, x.queued)
+TROUPE_INSPECT(Heartbeat::Placed, x.peer, x.placement)
 TROUPE_INSPECT(AllocatedMemory, x.stage.weights, x.stage.gradients, x.stage.optimizer,
                x.stage.activations, x.stage.packed, x.stage.gathered, x.stage.buckets, x.buckets,
                x.collectives, x.pools)
 TROUPE_INSPECT(Heartbeat, x.incarnation, x.progress, x.longest_action_s, x.state, x.waiting_for,
                x.waits_long_for, x.resident_bytes, x.allocated, x.saved_bytes, x.mailbox_depth,
-               x.links)
+               x.links, x.edges)
 
 #undef TROUPE_INSPECT
 

@@ -175,6 +175,10 @@ struct Heartbeat {
     int to = 0;      ///< Member::id
     int queued = 0;  ///< tensors waiting for a credit
   };
+  struct Placed {
+    int peer = 0;  ///< Member::id
+    transport::EdgePlacement placement = transport::EdgePlacement::host;
+  };
   std::uint64_t incarnation = 0;
   std::uint64_t progress = 0;   ///< number that grows with every finished action
   double longest_action_s = 0;  ///< duration of the longest action so far
@@ -186,6 +190,7 @@ struct Heartbeat {
   std::uint64_t saved_bytes = 0;     ///< bytes written of its part of the newest checkpoint
   std::uint64_t mailbox_depth = 0;   ///< messages and orders waiting in its queues
   std::vector<Link> links;           ///< connections to the workers that it sends to
+  std::vector<Placed> edges;         ///< of a device, where slots of edges with each peer lie
 };
 
 }  // namespace troupe::actors

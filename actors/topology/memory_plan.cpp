@@ -30,6 +30,25 @@ std::int64_t own_copies_bytes(const RunSpec& spec, const ClusterShape& shape, in
          size_of_units(units_of(spec, shape, rank), spec.model, sharding_of(shape, rank));
 }
 
+/// What a GPU's rank holds of edges in the memory of its GPU, and of the host besides.
+void place_edges(const RankAssembly& part, int rank, transport::EdgeChoice choice,
+                 RankMemory& memory) {
+  using transport::EdgePlacement;
+  const auto crossing =
+      choice == transport::EdgeChoice::staged ? EdgePlacement::staged : EdgePlacement::peer;
+  for (const auto& edge : part.edges) {
+    if (edge.direction == transport::Direction::state) continue;
+    const auto slots = static_cast<std::int64_t>(transport::slots_bytes(edge));
+    if (edge.from == rank)
+      memory.edges += static_cast<std::int64_t>(transport::send_buffers_bytes(edge));
+    if (edge.to == rank) memory.edges += slots;
+    // The messages arrive in the host's memory, too.
+    if (edge.to == rank && crossing == EdgePlacement::staged) memory.allocated.pools += slots;
+    const int peer = edge.to == rank ? edge.from : edge.to;
+    memory.placements[peer] = edge.is_local() ? EdgePlacement::local : crossing;
+  }
+}
+
 bool on_gpu(const RunSpec& spec) {
   return spec.cluster.device.kind == tensor::DeviceKind::cuda;
 }
@@ -58,6 +77,7 @@ RankMemory memory_of_rank(const RunSpec& spec, const ClusterShape& shape, const 
   allocated.collectives = collectives_bytes(spec, part);
   if (bytes.on_gpu) bytes.communicators = num_communicators(spec, part);
   allocated.pools = pool_bytes(part, rank) + own_copies_bytes(spec, shape, rank);
+  if (bytes.on_gpu) place_edges(part, rank, spec.cluster.edges, bytes);
   return bytes;
 }
 
@@ -91,6 +111,9 @@ std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape
     stages::ParameterLayout layout = stages::lay_out_parameters(part.stage);
     for (int rank = first; rank < shape.num_ranks(); rank += in_replica) {
       RankMemory& bytes = memory[static_cast<std::size_t>(rank)] = of_first;
+      bytes.placements.clear();
+      for (const auto& [peer, placement] : of_first.placements)
+        bytes.placements[peer + rank - first] = placement;
       stages::keep_slices(state_sharding_of(spec, shape, rank), layout);
       stages::plan_state(part.stage, layout, bytes.allocated.stage);
     }
@@ -109,6 +132,7 @@ RankMemory memory_of_spare(const std::vector<RankMemory>& ranks) {
     most.collectives = std::max(most.collectives, allocated.collectives);
     most.pools = std::max(most.pools, allocated.pools);
     spare.workspace = std::max(spare.workspace, rank.workspace);
+    spare.edges = std::max(spare.edges, rank.edges);
   }
   return spare;
 }

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "actors/topology/assembly.h"
 #include "actors/topology/reports/allocated_memory.h"
+#include "transport/wire/edge_placement.h"
 
 namespace troupe::actors {
 
@@ -24,10 +26,15 @@ struct RankMemory {
   std::int64_t context = 0;
   std::int64_t process = kProcessBytes;
   bool on_gpu = false;
+  /// The part of `allocated.pools` that a GPU holds; 0 on a CPU.
+  std::int64_t edges = 0;
+  /// By each rank that one on a GPU exchanges messages with, where slots will lie if both are on
+  /// one host.
+  std::map<int, transport::EdgePlacement> placements = {};
   int communicators = 0;  ///< num_communicators(); 0 on a CPU
   /// Bytes of the memory of a GPU; 0 on a CPU.
   std::int64_t device_total() const {
-    return on_gpu ? allocated.stage.total() + allocated.buckets + workspace + context : 0;
+    return on_gpu ? allocated.stage.total() + allocated.buckets + workspace + context + edges : 0;
   }
   std::int64_t total() const { return allocated.total() + workspace + context + process; }
   /// Bytes of the machine's memory.

@@ -14,6 +14,7 @@
 #include "stages/replicas/data_parallel.h"
 #include "stages/stage/recompute.h"
 #include "tensor/device/device.h"
+#include "transport/wire/edge_placement.h"
 
 namespace troupe::actors {
 
@@ -143,11 +144,10 @@ struct RunSpec {
     tensor::DeviceSpec device;  ///< what each worker computes with
     /// How the devices' own groups add, if they have any.
     tensor::CollectiveSums collectives = tensor::CollectiveSums::ordered;
+    /// Where the devices' slots for messages of other ranks lie, if they have memory of their own.
+    transport::EdgeChoice edges = transport::EdgeChoice::automatic;
     /// The GPUs of each machine that workers take by turns (tensor::gpus_in_order); none: all.
     std::vector<std::string> gpus;
-    /// Whether the library for CUDA stands in for GPUs on the host, where ranks may be many. Only
-    /// the launching process knows it.
-    bool emulates_gpus = false;
     std::optional<bool> pin = false;   ///< bind each rank to cores of its own; none: core_use()
     std::optional<bool> spin = false;  ///< wait for messages by polling; none: core_use()
     int cores = 0;                     ///< free cores of this process's machine; 0: not known

@@ -50,8 +50,6 @@ void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
   if (tp < 1) refuse("--tp " + text(tp) + ": at least 1 shard is needed");
   if (const std::string wrong = fault_of_shards(spec, shape.mesh); !wrong.empty())
     refuse("--tp " + text(tp) + ": " + wrong);
-  if (const std::string wrong = fault_of_device(spec.cluster, shape.mesh); !wrong.empty())
-    refuse(wrong);
   if (!shares_evenly(spec.batch, dp)) {
     const int samples = spec.batch.microbatches(1);
     int nearest = dp;

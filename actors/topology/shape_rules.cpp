@@ -38,11 +38,4 @@ std::string fault_of_schedule(const RunSpec::Batch& batch, const RunSpec::Mesh& 
       {.stages = mesh.pp, .chunks = schedule.chunks, .microbatches = batch.microbatches(mesh.dp)});
 }
 
-std::string fault_of_device(const RunSpec::Cluster& cluster, const RunSpec::Mesh& mesh) {
-  const bool has_gpus = cluster.device.kind == tensor::DeviceKind::cuda && !cluster.emulates_gpus;
-  if (!has_gpus || mesh.num_ranks() == 1) return "";
-  return "pipelines over GPUs are not supported; use pp = 1, dp = 1 and tp = 1, or device = "
-         "\"cpu\"";
-}
-
 }  // namespace troupe::actors

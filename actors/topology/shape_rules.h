@@ -28,7 +28,4 @@ std::int64_t most_chunks(const RunSpec& spec, const RunSpec::Schedule& schedule)
 std::string fault_of_schedule(const RunSpec::Batch& batch, const RunSpec::Mesh& mesh,
                               const RunSpec::Schedule& schedule);
 
-/// Why the ranks of the mesh cannot compute with the cluster's device; empty if they can.
-std::string fault_of_device(const RunSpec::Cluster& cluster, const RunSpec::Mesh& mesh);
-
 }  // namespace troupe::actors

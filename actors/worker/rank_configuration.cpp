@@ -67,10 +67,14 @@ void number_parameters(RankConfiguration& now, const RunSpec& spec) {
 
 }  // namespace
 
-std::vector<std::size_t> slots_of(const RankAssembly& part, int rank) {
+std::vector<std::size_t> slots_of(const RankAssembly& part, int rank, const tensor::Device& device,
+                                  transport::EdgeChoice choice) {
   std::vector<std::size_t> sizes;
-  for (const transport::Edge& edge : part.edges)
-    if (edge.to == rank && edge.from != rank) sizes.push_back(transport::slots_bytes(edge));
+  for (const transport::Edge& edge : part.edges) {
+    if (edge.to != rank || edge.from == rank) continue;
+    if (transport::is_on_device(edge, &device) && choice != transport::EdgeChoice::staged) continue;
+    sizes.push_back(transport::slots_bytes(edge));
+  }
   std::ranges::sort(sizes, std::greater{});
   return sizes;
 }

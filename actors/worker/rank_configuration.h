@@ -91,6 +91,7 @@ struct RankConfiguration {
   std::vector<std::uint64_t> edge_bytes;  // bytes sent over each edge by the end of the last step
   bool on_several_hosts = false;
   transport::SentBytes sent;    // by the end of the last step
+  bool edges_told = false;      // whether it was told which edges are not peer
   bool reached_by_all = false;  // an order to compute in this configuration has come
 
   stages::Stage& stage() { return *state->stage; }
@@ -109,8 +110,10 @@ inline std::uint32_t training_configuration(std::uint32_t configuration) {
 /// Makes a stage of zeros on the given device, which outlives it. The thread that builds it hands
 /// it over to the compute thread.
 std::shared_ptr<StageState> make_state(const stages::StageSpec& stage, tensor::Device& device);
-/// The bytes of the slots of each edge from another rank to `rank`, the largest first.
-std::vector<std::size_t> slots_of(const RankAssembly& part, int rank);
+/// The bytes of the slots of each edge from another rank to `rank` that lie in memory of the host
+/// which processes share, the largest first. `device` is the rank's.
+std::vector<std::size_t> slots_of(const RankAssembly& part, int rank, const tensor::Device& device,
+                                  transport::EdgeChoice choice);
 
 /// Opens the token file that the manifest names so, which is at `here` on this host.
 std::unique_ptr<stages::TokenFile> open_tokens(const std::string& path, const std::string& here);

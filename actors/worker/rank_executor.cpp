@@ -36,6 +36,17 @@ std::uint64_t resident_memory() {
   return file ? resident * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
+/// Tells of edges that are not where `cluster.edges = "peer"` wants them.
+void warn_of_staged(const transport::ChannelCounts& counts, const Configuration& configuration) {
+  for (const auto& [peer, placement] : counts.placements)
+    if (placement == transport::EdgePlacement::staged)
+      spdlog::warn(
+          "messages with rank {} go through the memory of hosts, though cluster.edges = \"peer\": "
+          "it "
+          "is on another host, or neither process can map the memory of the other's GPU",
+          configuration.members.rank_of_id(peer));
+}
+
 /// What a worker computes with: of several GPUs of its machine the one whose turn it is.
 tensor::DeviceSpec device_of(const RunSpec::Cluster& cluster, int worker) {
   tensor::DeviceSpec device = cluster.device;
@@ -157,6 +168,8 @@ Prepared RankExecutor::vote_of(const RunStep& order, const PlanResult& result) {
   for (const stages::LargeBucket& large : now.data_parallel->large_buckets())
     vote.large.push_back({.bucket = large.bucket, .norm = large.norm});
   const auto counts = node_->channel().counts();
+  if (spec_.cluster.edges == transport::EdgeChoice::peer && !std::exchange(now.edges_told, true))
+    warn_of_staged(counts, now.configuration);
   now.edge_bytes.resize(counts.edges.size());
   for (std::size_t i = 0; i < counts.edges.size(); ++i) {
     const int to = now.configuration.members.rank_of_id(counts.edges[i].to);
@@ -273,6 +286,8 @@ Heartbeat RankExecutor::activity() const {
   if (wait && wait->seconds > kLongWaitS) beat.waits_long_for = wait->on;
   for (const auto& edge : counts.edges)
     beat.links.push_back({.to = edge.to, .queued = edge.queued});
+  for (const auto& [peer, placement] : counts.placements)
+    beat.edges.push_back({.peer = peer, .placement = placement});
   return beat;
 }
 

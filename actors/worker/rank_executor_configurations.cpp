@@ -216,7 +216,8 @@ void RankExecutor::open_channel(std::uint32_t configuration, const Configuration
                          .edges = std::move(edges),
                          .kept = std::move(kept),
                          .ranks = std::move(ranks),
-                         .device = &*device_});
+                         .device = &*device_,
+                         .choice = spec_.cluster.edges});
   refuse_if_interrupted(configuration / 2);
 }
 

@@ -50,7 +50,7 @@ void WarmStage::build(const WarmUp& order) {
       return current_ && std::ranges::find(current_->edges, edge) != current_->edges.end();
     });
   }
-  prepare_slots(slots_of(part, order.rank));
+  prepare_slots(slots_of(part, order.rank, device_, spec_.cluster.edges));
   if (has_stage || !has_room(order.shape, order.rank)) return;
   auto state = make(part.stage);
   const std::lock_guard lock(mutex_);
@@ -79,7 +79,7 @@ void WarmStage::reserve_for_any(const WarmUp& order) {
     for (int rank = 0; rank < order.shape.mesh.ranks_of_replica(); ++rank) {  // replicas are alike
       const RankAssembly part = part_of_run(assembly, spec_, order.shape, rank);
       stage_bytes = std::max(stage_bytes, stages::plan_memory(part.stage, device_).total());
-      const auto sizes = slots_of(part, rank);
+      const auto sizes = slots_of(part, rank, device_, spec_.cluster.edges);
       slots.resize(std::max(slots.size(), sizes.size()));
       for (std::size_t i = 0; i < sizes.size(); ++i) slots[i] = std::max(slots[i], sizes[i]);
     }

@@ -27,8 +27,8 @@ TROUPE_JSON_FIELDS(actors::AllocatedMemory, x.stage.weights, x.stage.gradients, 
                    keyed("buckets", x.stage.buckets + x.buckets), x.collectives, x.pools,
                    keyed("total", x.total()))
 TROUPE_JSON_FIELDS(actors::RankStatus, x.rank, x.replica, x.stage, x.shard, x.pid, x.host, x.state,
-                   x.waiting_for, unless_empty(x.collectives), x.resident_bytes,
-                   keyed("memory_bytes", x.allocated))
+                   x.waiting_for, unless_empty(x.collectives), unless_empty(x.edges),
+                   x.resident_bytes, keyed("memory_bytes", x.allocated))
 
 TROUPE_JSON_FIELDS(actors::HostStatus, x.host, x.state, unless_empty(x.cause), x.address,
                    x.incarnation, x.slots, x.losses, x.ranks, unless_empty(x.host_bytes),

@@ -4,6 +4,7 @@
 #include <concepts>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -130,6 +131,10 @@ void read_value(const nlohmann::json& from, T& value) {
     if (from.is_string()) value = from.get<T>();
   } else if constexpr (std::same_as<T, nlohmann::json>) {
     value = from;
+  } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
+    if (!from.is_object()) return;
+    for (const auto& [key, text] : from.items())
+      if (text.is_string()) value[key] = text.template get<std::string>();
   } else if constexpr (kIsOptional<T>) {
     if (from.is_object()) read_value(from, value.emplace());
   } else {

@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(the_tests_and_benchmarks_of_gpus_start_from_a_bundle) {
   if (!fs::exists(bundle.path() / "bin/gpu_tests.tar.xz")) return;  // built without nvcc
   const Finished run = bundle.run("tests/run --gpu");
   BOOST_TEST(run.exit_code == 0, run.out);
-  for (const char* test : {"first_questions", "ops_test", "training_test"})
+  for (const char* test : {"first_questions", "ops_test", "training_test", "edges_test"})
     BOOST_TEST(run.out.find(std::string(" ") + test) != std::string::npos, run.out);
   BOOST_TEST(run.out.find(" 0 failed, ") != std::string::npos, run.out);
   const Finished part = bundle.run("tests/run --gpu=ops_test");

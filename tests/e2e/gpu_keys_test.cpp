@@ -62,9 +62,31 @@ BOOST_AUTO_TEST_CASE(what_no_device_can_do_is_refused) {
   refused({{"cluster.device", "\"tpu\""}}, {"cluster.device", "'cpu'", "'cuda'"});
   refused({{"cluster.matmul", "\"tf32\""}}, {"cluster.matmul", "cuda"});
   refused({{"cluster.deterministic", "false"}}, {"cluster.deterministic", "cuda"});
-  for (const char* key : {"mesh.pp", "mesh.dp", "mesh.tp"})
-    refused({{"cluster.device", "\"cuda\""}, {key, "2"}},
-            {"pipelines over GPUs", "pp = 1", key + std::string(" = 2")});
+  refused({{"cluster.device", "\"cuda\""}, {"cluster.edges", "\"nvlink\""}},
+          {"cluster.edges", "'auto'", "'peer'", "'staged'"});
+  refused({{"cluster.edges", "\"peer\""}}, {"cluster.edges", "cuda"});
+}
+
+BOOST_AUTO_TEST_CASE(edges_of_ranks_on_gpus_are_planned) {
+  const Workplace place;
+  const auto planned = [&](const std::string& kind) {
+    const Finished plan = troupe({"plan",
+                                  place.manifest(kind, {{"cluster.device", "\"cuda\""},
+                                                        {"mesh.pp", "2"},
+                                                        {"cluster.edges", '"' + kind + '"'}}),
+                                  "--json"});
+    BOOST_REQUIRE_MESSAGE(plan.exit_code == 0, plan.err);
+    return nlohmann::json::parse(plan.out).at("ranks");
+  };
+  const auto peer = planned("peer"), staged = planned("staged"), automatic = planned("auto");
+  BOOST_TEST(peer.at(0).at("edges").dump() == R"({"1":"peer"})");
+  BOOST_TEST(staged.at(1).at("edges").dump() == R"({"0":"staged"})");
+  BOOST_TEST(automatic.at(0).at("edges") == peer.at(0).at("edges"));
+  const auto pools = [](const nlohmann::json& ranks) {
+    return ranks.at(0).at("memory_bytes").at("pools").get<std::int64_t>();
+  };
+  BOOST_TEST(pools(staged) > pools(peer));
+  BOOST_TEST(peer.at(0).at("device_bytes") == staged.at(0).at("device_bytes"));
 }
 
 BOOST_AUTO_TEST_CASE(doctor_tells_of_gpus_and_needs_none) {

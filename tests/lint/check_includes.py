@@ -124,6 +124,7 @@ ROOMS = {
 # room -> the only headers of other folders that it may include
 ROOM_SEES = {
     "actors/topology": ("schedules/", "stages/", "tensor/", "transport/edges/channel.h", "transport/wire/edge.h",
+                       "transport/wire/edge_placement.h",
                        "transport/collectives/collective_memory.h"),
 }
 # room -> libraries that it may not include, although its folder may

@@ -51,8 +51,8 @@ __attribute__((visibility("default"))) void troupe_report_devices(
 __attribute__((visibility("default"))) troupe::tensor::Device* troupe_make_device(
     const troupe::tensor::DeviceSpec& spec) {
   return std::make_unique<troupe::test::AsyncDevice>(
-             troupe::test::fresh_device_seed(), spec.threads, fails, troupe::test::HostMemory::any,
-             memory_of_device())
+             troupe::test::fresh_device_seed(), spec.threads, fails,
+             troupe::test::HostMemory::pinned, memory_of_device())
       .release();
 }
 }

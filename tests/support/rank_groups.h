@@ -71,22 +71,24 @@ struct ThreadRank {
       : part(cluster.part(rank)),
         device(make_test_device()),
         stage(cluster.make_stage(rank, *device)),
-        channel(opened(cluster, nodes, rank)),
+        channel(opened(cluster, nodes, rank, device)),
         groups(nodes.node(rank), *device, part, rank) {
     stage->join(groups.shards());
   }
 
   const actors::RankAssembly part;
-  const std::unique_ptr<tensor::Device> device;
+  const std::shared_ptr<tensor::Device> device;
   const std::unique_ptr<stages::Stage> stage;
   transport::Channel& channel;
   const RankGroups groups;
 
  private:
-  static transport::Channel& opened(const ThreadCluster& cluster, UcxNodes& nodes, int rank) {
+  static transport::Channel& opened(const ThreadCluster& cluster, UcxNodes& nodes, int rank,
+                                    const std::shared_ptr<tensor::Device>& device) {
     auto& channel = nodes.channel(rank);
     channel.set_deadline(std::chrono::seconds(30));
-    cluster.open(channel, rank);
+    nodes.keep(device);
+    cluster.open(channel, rank, device.get());
     return channel;
   }
 };

@@ -86,10 +86,16 @@ class ThreadCluster {
     stages::initialize(*stage, spec_.model, spec_.seed, 1);
     return stage;
   }
-  /// Opens the channel for the rank's edges.
-  void open(transport::Channel& channel, int rank) const {
-    channel.open(
-        {.run = kRun, .configuration = kConfiguration, .rank = rank, .edges = part(rank).edges});
+  /// Opens the channel for the rank's edges, whose messages `device`, which outlives the channel,
+  /// computes with.
+  void open(transport::Channel& channel, int rank, tensor::Device* device = nullptr,
+            transport::EdgeChoice choice = transport::EdgeChoice::automatic) const {
+    channel.open({.run = kRun,
+                  .configuration = kConfiguration,
+                  .rank = rank,
+                  .edges = part(rank).edges,
+                  .device = device,
+                  .choice = choice});
   }
   /// The interpreter of the rank's plan. Stage, channel and device outlive it.
   actors::PlanRunner runner(int rank, stages::Stage& stage, transport::Channel& channel,

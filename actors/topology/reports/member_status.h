@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct RankStatus {
   std::string state;        ///< starting, ready, running, waiting, preparing, stopped, lost
   std::string waiting_for;  ///< the named wait; empty: none
   std::string collectives;  ///< GroupsChanged::collectives; empty: those of hosts, or not known yet
+  /// "local", "staged" or "peer", by each rank that one on a GPU exchanges messages with.
+  std::map<std::string, std::string> edges;
   std::vector<int> waits_long_for;   ///< the ranks for which it has waited for seconds
   std::uint64_t resident_bytes = 0;  ///< memory of the rank's process; 0: not reported yet
   AllocatedMemory allocated;         ///< what the rank has allocated; zeros: not reported yet

@@ -130,7 +130,6 @@ int train(const Manifest& trained, const Start& start, const Machine& machine,
   actors::RunSpec spec = to_run_spec(manifest);
   spec.cluster.cores = machine.own_cores();
   spec.cluster.hosts = gathering ? gathering->hosts() : std::vector<actors::Host>();
-  spec.cluster.emulates_gpus = machine.gpus && machine.gpus->emulates;
   const PeakRate peak = peak_rate(spec, manifest->monitor.peak_tflops, machine);
   std::optional<SaveHook> hook;
   RunLog log(

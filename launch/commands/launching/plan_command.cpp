@@ -42,6 +42,20 @@ json manifest_json(const Manifest& manifest) {
   return out;
 }
 
+/// By each rank that one on a GPU exchanges messages with, where their slots will lie. Between
+/// hosts that is the host's memory.
+json edges_json(const Placement& placement, const RankPlacement& of) {
+  const auto host = [&](int rank) {
+    return placement.host_of_rank.empty() ? 0
+                                          : placement.host_of_rank[static_cast<std::size_t>(rank)];
+  };
+  json edges = json::object();
+  for (const auto& [peer, planned] : of.memory.placements)
+    edges[std::to_string(peer)] =
+        host(peer) == host(of.rank) ? transport::name_of(planned) : "staged";
+  return edges;
+}
+
 /// `gpus`: order_of_gpus().
 json ranks_json(const Placement& placement, std::span<const int> gpus, double bandwidth) {
   json rows = json::array();
@@ -64,7 +78,11 @@ json ranks_json(const Placement& placement, std::span<const int> gpus, double ba
                       {"gradients", r.formula.gradients},
                       {"optimizer", r.formula.optimizer}}},
                     {"to_shards_bytes", r.to_shards.count}});
-    if (r.memory.on_gpu) rows.back()["communicators"] = r.memory.communicators;
+    if (r.memory.on_gpu) {
+      rows.back()["communicators"] = r.memory.communicators;
+      rows.back()["edges"] = edges_json(placement, r);
+      rows.back()["edges_bytes"] = r.memory.edges;
+    }
     if (!gpus.empty()) rows.back()["gpu"] = tensor::turn_of(r.rank, gpus);
     if (bandwidth > 0) rows.back()["to_shards_s"] = r.to_shards.count / bandwidth / 1e9;
   }

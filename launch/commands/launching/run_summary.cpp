@@ -39,7 +39,7 @@ std::string memory_rows(const Placement& placement) {
     rows +=
         fmt::format(kMemoryRow, r.rank, bytes_text(stage.weights + stage.gathered),
                     bytes_text(stage.gradients + stage.buckets + buckets),
-                    bytes_text(stage.optimizer), bytes_text(stage.activations),
+                    bytes_text(stage.optimizer), bytes_text(stage.activations + r.memory.edges),
                     bytes_text(stage.packed), bytes_text(on_gpu ? r.memory.workspace : collectives),
                     bytes_text(on_gpu ? r.memory.context : pools),
                     bytes_text(on_gpu ? r.memory.device_total() : r.memory.allocated.total()));
@@ -185,6 +185,26 @@ std::string collectives_line(const Placement& placement) {
                      fmt::join(shares, ", "));
 }
 
+/// How activations get from GPU to GPU, and what that takes; empty if they do not.
+std::string edges_line(const Placement& placement) {
+  std::int64_t most = 0;
+  bool is_peer = false, crosses = false;
+  for (const RankPlacement& rank : placement.ranks) {
+    most = std::max(most, rank.memory.edges);
+    for (const auto& [peer, planned] : rank.memory.placements) {
+      crosses |= planned != transport::EdgePlacement::local;
+      is_peer |= planned == transport::EdgePlacement::peer;
+    }
+  }
+  if (!crosses) return "";
+  return fmt::format(
+      "edges     {}; what stages send takes {} of a GPU at most, counted with its "
+      "activations\n",
+      is_peer ? "peer, where GPUs of a host reach each other, else staged"
+              : "staged through pinned memory of the host",
+      bytes_text(most));
+}
+
 /// What each group of parameters is, and what the optimizer does with it; empty without groups.
 std::string group_lines(const Placement& placement) {
   std::string out;
@@ -261,6 +281,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
                   spec.schedule.kind, counted(placement.plan.num_chunks(), "chunk"),
                   100 * placement.simulation.bubble_rate, placement.digest);
   out += recompute_lines(spec.recompute, placement);
+  out += edges_line(placement);
   out += shards_line(placement, bandwidth);
   out += replicas_line(placement, bandwidth);
   out += copies_line(spec, placement, bandwidth);

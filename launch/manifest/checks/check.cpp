@@ -264,11 +264,12 @@ void check_checkpoint(const Manifest& m) {
 void check_device(const Manifest& m) {
   const tensor::DeviceSpec& device = m->cluster.device;
   if (device.kind == tensor::DeviceKind::cpu)
-    refuse_choices(m,
-                   {&m.key_of(device.tf32), &m.key_of(device.deterministic),
-                    &m.key_of(m->cluster.collectives), &m.key_of(m->cluster.gpus)},
-                   "is a choice of cluster.device = 'cuda', but the device is 'cpu'; leave it out, "
-                   "or take cuda");
+    refuse_choices(
+        m,
+        {&m.key_of(device.tf32), &m.key_of(device.deterministic), &m.key_of(m->cluster.collectives),
+         &m.key_of(m->cluster.edges), &m.key_of(m->cluster.gpus)},
+        "is a choice of cluster.device = 'cuda', but the device is 'cpu'; leave it out, "
+        "or take cuda");
 }
 
 void check_ports(const Manifest& m) {

@@ -15,6 +15,7 @@ inline constexpr std::array<std::string_view, 6> kEngines{"auto",  "local", "ssh
                                                           "slurm", "mpi",   "join"};
 inline constexpr std::array<std::string_view, 2> kMatmuls{"float32", "tf32"};
 inline constexpr std::array<std::string_view, 2> kCollectives{"ordered", "nccl"};
+inline constexpr std::array<std::string_view, 3> kEdges{"auto", "peer", "staged"};
 inline constexpr std::array<std::string_view, 3> kOnFailure{"replace", "shrink", "stop"};
 
 inline constexpr std::array kOperationKeys{
@@ -86,7 +87,7 @@ inline constexpr std::array kOperationKeys{
 
     Key{"cluster", "device", SETTING(cluster.device.kind, kDevices), "\"cpu\"", "",
         "What a rank computes with: cpu, its cores; or cuda, an NVIDIA GPU, one of those that "
-        "CUDA_VISIBLE_DEVICES names, and pp = dp = tp = 1. The CPU, as every machine has one",
+        "CUDA_VISIBLE_DEVICES names. The CPU, as every machine has one",
         kAny, "accelerator backend device_type"},
     Key{"cluster", "gpus", SETTING(cluster.gpus), "[]", "",
         "The GPUs of each machine that its ranks take by turns, by their numbers or UUIDs, also "
@@ -101,6 +102,10 @@ inline constexpr std::array kOperationKeys{
     Key{"cluster", "collectives", SETTING(cluster.collectives, kCollectives), "\"ordered\"", "",
         "In which order GPUs add what they exchange: ordered, ascending by rank, with the bits of "
         "CPUs; or nccl, as NCCL likes, which is faster. ordered, so that runs repeat"},
+    Key{"cluster", "edges", SETTING(cluster.edges, kEdges), "\"auto\"", "",
+        "How activations get from GPU to GPU: peer, written into the other one's memory; staged, "
+        "copied through host memory; or auto, peer where the GPUs of a host reach each other, as "
+        "that takes no copies, and staged elsewhere"},
     Key{"cluster", "threads", SETTING(cluster.device.threads), "1", "threads",
         "Compute threads of a rank. The last bits of a loss depend on it, so it does not follow "
         "the machine",

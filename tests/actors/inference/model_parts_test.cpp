@@ -68,6 +68,8 @@ stages::GeneratorSpec spec_of(const stages::ModelPart& part, std::int64_t prompt
 /// The logits as the ranks of a division compute them.
 std::vector<float> logits_of(const GenerationModel& model, int pp, int tp, const Batch& batch,
                              std::int64_t prompt_rows = 7) {
+  std::vector<std::unique_ptr<tensor::Device>> devices;  // by rank
+  for (int rank = 0; rank < pp * tp; ++rank) devices.push_back(make_test_device());
   transport::MemoryNetwork network(pp * tp);
   std::vector<std::shared_ptr<tensor::Meeting>> stages;
   for (int stage = 0; stage < pp; ++stage) stages.push_back(std::make_shared<tensor::Meeting>(tp));
@@ -77,10 +79,10 @@ std::vector<float> logits_of(const GenerationModel& model, int pp, int tp, const
     network.channel(rank).set_deadline(std::chrono::seconds(60));
     tensor::ThreadGroup shards(stages[static_cast<std::size_t>(part.stage)], part.shard,
                                tensor::Moves::at_wait);
-    const auto device = make_test_device();
+    tensor::Device& device = *devices[static_cast<std::size_t>(rank)];
     std::optional<actors::StageEdges> edges;
     if (pp > 1)
-      edges.emplace(network.channel(rank), *device, part,
+      edges.emplace(network.channel(rank), device, part,
                     actors::StageMessages{.shapes = {{prompt_rows, model.config().hidden_size},
                                                      {3, model.config().hidden_size}},
                                           .dtype = model.config().dtype});
@@ -152,8 +154,8 @@ BOOST_AUTO_TEST_CASE(a_wait_for_a_lost_stage_ends) {
   std::mt19937_64 random(fresh_seed());
   const GenerationModel model(generation_models().front());
   const Batch batch = random_batch(model.config(), random);
-  transport::MemoryNetwork network(2);
   const auto device = make_test_device();
+  transport::MemoryNetwork network(2);
   actors::StageEdges edges(network.channel(1), *device, stages::part_of_rank(2, 1, 1),
                            {.shapes = {{7, 16}, {3, 16}}});
   const OwnGenerator generator =

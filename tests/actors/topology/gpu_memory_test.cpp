@@ -1,6 +1,8 @@
 #include "actors/topology/gpu_memory.h"
 
 #include <boost/test/unit_test.hpp>
+#include <map>
+#include <utility>
 
 #include "actors/topology/memory_plan.h"
 #include "tests/support/run_specs.h"
@@ -73,6 +75,37 @@ BOOST_AUTO_TEST_CASE(a_rank_divides_its_memory_between_gpu_and_machine) {
   BOOST_TEST(gpu.allocated.stage.packed == gpu.allocated.stage.weights - 32 * 16 * 4);
   spec.model.dtype = tensor::DType::bf16;
   BOOST_TEST(plan().allocated.stage.packed == (gpu.allocated.stage.weights - 32 * 16 * 4) / 2);
+}
+
+BOOST_AUTO_TEST_CASE(edges_take_memory_of_gpus_and_staged_ones_of_the_machine_too) {
+  using transport::EdgePlacement;
+  RunSpec spec = test::small_run(2);
+  spec.cluster.device.kind = tensor::DeviceKind::cuda;
+  spec.recovery.neighbour_copies = false;
+  const ClusterShape shape = first_shape(spec);
+  const auto plan = [&](transport::EdgeChoice choice) {
+    spec.cluster.edges = choice;
+    return memory_of(spec, shape, assemble(spec, shape));
+  };
+  const auto automatic = plan(transport::EdgeChoice::automatic),
+             peer = plan(transport::EdgeChoice::peer), staged = plan(transport::EdgeChoice::staged);
+  for (const std::size_t rank : {0, 1}) {
+    const int other = 1 - static_cast<int>(rank);
+    BOOST_TEST((peer[rank].placements == std::map{std::pair(other, EdgePlacement::peer)}));
+    BOOST_TEST((automatic[rank].placements == peer[rank].placements));
+    BOOST_TEST((staged[rank].placements == std::map{std::pair(other, EdgePlacement::staged)}));
+    // All of it is the GPU's; staged messages arrive in as many slots of the machine.
+    BOOST_TEST(peer[rank].edges == peer[rank].allocated.pools);
+    BOOST_TEST(staged[rank].edges == peer[rank].edges);
+    BOOST_TEST(staged[rank].allocated.pools > peer[rank].allocated.pools);
+    BOOST_TEST(staged[rank].allocated.pools < 2 * peer[rank].allocated.pools);
+    BOOST_TEST(staged[rank].device_total() == peer[rank].device_total());
+  }
+  spec.schedule = {.kind = "interleaved", .chunks = 2};
+  spec.mesh.pp = 1;
+  const ClusterShape alone = first_shape(spec);
+  const RankMemory one = memory_of(spec, alone, assemble(spec, alone)).front();
+  BOOST_TEST((one.placements == std::map{std::pair(0, EdgePlacement::local)}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -41,13 +41,9 @@ BOOST_AUTO_TEST_CASE(a_run_takes_on_two_copies_and_gives_them_up) {
   BOOST_TEST((scaled(spec, two, to_schedule("1f1b")) == first_shape(spec)));
 }
 
-BOOST_AUTO_TEST_CASE(ranks_on_gpus_do_not_become_more) {
+BOOST_AUTO_TEST_CASE(ranks_on_gpus_become_more_as_those_on_cpus) {
   RunSpec spec = test::small_run();
   spec.cluster.device.kind = tensor::DeviceKind::cuda;
-  test::expect_error(ErrorKind::usage, {"pipelines over GPUs", "pp = 1"},
-                     [&] { scaled(spec, first_shape(spec), to_stages(2)); });
-  // A library that stands in for GPUs on the host has no such limit.
-  spec.cluster.emulates_gpus = true;
   BOOST_TEST((scaled(spec, first_shape(spec), to_stages(2)) == shape_of(spec, "1f1b", 2, 1)));
 }
 

@@ -39,20 +39,22 @@ struct Trained {
 
 Trained train(
     const RunSpec& spec, int steps,
-    const std::function<std::unique_ptr<tensor::Device>()>& make_device = [] {
-      return test::make_test_device();
-    }) {
+    const std::function<std::unique_ptr<tensor::Device>()>& make_device =
+        [] { return test::make_test_device(); },
+    transport::EdgeChoice choice = transport::EdgeChoice::automatic, bool shares_memory = false) {
   const test::ThreadCluster cluster(spec);
-  transport::MemoryNetwork network(spec.num_ranks());
+  std::vector<std::unique_ptr<tensor::Device>> devices;  // by rank
+  for (int rank = 0; rank < spec.num_ranks(); ++rank) devices.push_back(make_device());
+  transport::MemoryNetwork network(spec.num_ranks(), shares_memory);
   Trained trained{.losses = std::vector<double>(static_cast<std::size_t>(steps), 0.0)};
   std::mutex mutex;
   test::on_ranks(spec.num_ranks(), [&](int rank) {
-    const auto device = make_device();
-    const auto stage = cluster.make_stage(rank, *device);
+    tensor::Device& device = *devices[static_cast<std::size_t>(rank)];
+    const auto stage = cluster.make_stage(rank, device);
     auto& channel = network.channel(rank);
     channel.set_deadline(std::chrono::seconds(5));
-    cluster.open(channel, rank);
-    PlanRunner runner = cluster.runner(rank, *stage, channel, *device);
+    cluster.open(channel, rank, &device, choice);
+    PlanRunner runner = cluster.runner(rank, *stage, channel, device);
     for (int step = 0; step < steps; ++step) {
       const PlanResult result = runner.train(step, static_cast<std::uint64_t>(step));
       end_backward(*stage);
@@ -91,6 +93,26 @@ BOOST_AUTO_TEST_CASE(every_pipeline_computes_the_losses_and_gradients_of_one_sta
     for (const auto& [name, gradient] : base.gradients)
       BOOST_TEST((cut.gradients.at(name) == gradient), name << " of " << kind << " pp " << pp);
   }
+}
+
+BOOST_AUTO_TEST_CASE(edges_of_a_device_carry_the_same_bits_wherever_their_slots_lie) {
+  using transport::EdgeChoice;
+  const auto device = [] {
+    return std::make_unique<test::AsyncDevice>(
+        test::fresh_device_seed(), 1, test::AsyncHealth::Fails{}, test::HostMemory::pinned);
+  };
+  const Trained base = train(test::small_run(), 2, [] { return tensor::make_cpu_device(1); });
+  for (const auto& [pp, kind, chunks] :
+       {std::tuple{2, "1f1b", 1}, {3, "zb-h1", 1}, {2, "interleaved", 2}, {2, "combined-1f1b", 3}})
+    for (const auto& [choice, shares_memory] : {std::pair{EdgeChoice::peer, true},
+                                                {EdgeChoice::staged, true},
+                                                {EdgeChoice::staged, false}}) {
+      RunSpec spec = test::small_run(pp);
+      spec.schedule = {.kind = kind, .chunks = chunks};
+      const Trained cut = train(spec, 2, device, choice, shares_memory);
+      BOOST_TEST((cut.losses == base.losses), kind << " pp " << pp << " shares " << shares_memory);
+      BOOST_TEST((cut.gradients == base.gradients), kind << " pp " << pp);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(every_schedule_computes_the_losses_of_one_stage) {

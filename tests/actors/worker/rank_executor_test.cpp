@@ -29,6 +29,7 @@ class Replicas {
     RunSpec spec = test::small_run(1, kReplicas);
     spec.dir = dir_.path();
     spec.cluster.device = test::test_device_spec();
+    spec.cluster.edges = transport::EdgeChoice::staged;  // peer slots need no memory of the host
     spec.model.vocab_size = 256;
     const std::string text = dir_.write("text.txt", std::string(2000, 'x'));
     spec.data.sources = {
@@ -101,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_change_finds_the_memory_of_its_messages_prepared) {
                               [&] { is_warm.set_value(); });
   is_warm.get_future().get();
   replicas.train(2);  // the steps until the change do not take the memory away
-  const auto sizes = slots_of(part, 0);
+  const auto sizes = slots_of(part, 0, *test::make_test_device(), replicas.spec().cluster.edges);
   BOOST_TEST_REQUIRE(!sizes.empty());
   for (const std::size_t bytes : sizes)  // fresh memory would be exactly as large as asked for
     BOOST_TEST(replicas.pool(0).take(bytes - 1, true)->bytes() >= bytes);
