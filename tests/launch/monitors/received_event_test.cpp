@@ -123,9 +123,11 @@ BOOST_AUTO_TEST_CASE(a_status_is_received_with_its_ranks) {
                                   .host = "h",
                                   .state = "waiting",
                                   .waiting_for = "x",
+                                  .edges = {{"0", "peer"}, {"1", "local"}},
                                   .resident_bytes = 5}}};
   const json text = launch::to_json(sent, "run");
   BOOST_TEST(launch::to_json(launch::received_status(text), "run") == text);
+  BOOST_TEST(text.at("ranks").at(0).at("edges").dump() == R"({"0":"peer","1":"local"})");
   RunStatus catching_up = sent;
   catching_up.catch_up = {.back_to = 3, .reached = 9};
   const json progress = launch::to_json(catching_up, "run");
