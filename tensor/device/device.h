@@ -155,7 +155,7 @@ class Device {
   virtual std::size_t give_back(const Buffer&) { return 0; }
   virtual void bring_back(const Buffer&) {}
   /// Zeroed memory of the device, of at least `bytes`, that other processes can map. Empty if the
-  /// device cannot share memory. Throws as allocate() if it has no room.
+  /// device cannot share memory, or has no room.
   virtual SharedMemory share(std::size_t bytes);
   /// Maps memory of at least `bytes` that a device of this kind, of any process of this machine,
   /// has shared, by a descriptor that the caller keeps. Ops of this device read and write it. It
