@@ -1,12 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
 #include <thread>
 
-#include "tensor/errors/error.h"
 #include "transport/edges/link.h"
 
 namespace troupe::test {
