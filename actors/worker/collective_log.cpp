@@ -13,9 +13,11 @@ nlohmann::json to_json(int rank, const transport::OperationRecord& record) {
       {"configuration", record.configuration / 2},  // each configuration is two of the data plane
       {"group", record.group.data()},
       {"sequence", record.sequence},
-      {"operation", record.operation},
+      {"operation", name_of(record.operation)},
       {"dtype", tensor::name_of(record.dtype)},
       {"elements", record.elements},
+      {"alike", record.alike},
+      {"by_device", record.by_device},
       {"started", record.started_s},
       {"finished", nullptr},
       {"missing", record.missing}};

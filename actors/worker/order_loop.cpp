@@ -82,6 +82,7 @@ OrderLoop::OrderLoop(RankExecutor& executor, std::uint64_t incarnation)
     : executor_(executor), incarnation_(incarnation) {}
 
 Heartbeat OrderLoop::activity() const {
+  executor_.watch_groups();
   Heartbeat beat = executor_.activity();
   beat.mailbox_depth = orders_.size();
   return beat;

@@ -17,6 +17,7 @@
 #include "actors/topology/reports/allocated_memory.h"
 #include "actors/worker/core_binding.h"
 #include "actors/worker/rank_configuration.h"
+#include "actors/worker/standstill.h"
 #include "actors/worker/state/checkpoint_writer.h"
 #include "actors/worker/warm_stage.h"
 #include "actors/worker/worker_files.h"
@@ -26,8 +27,8 @@
 namespace troupe::actors {
 
 /// A worker's training state, and how each order is carried out on it. Knows no actor. All
-/// functions are called from the compute thread, except interrupt(), warm_up() and activity().
-/// Errors are thrown as Error.
+/// functions are called from the compute thread, except interrupt(), warm_up(), watch_groups() and
+/// activity(). Errors are thrown as Error.
 class RankExecutor {
  public:
   using NodeFactory =
@@ -73,6 +74,9 @@ class RankExecutor {
   void interrupt(std::uint32_t next, const std::string& reason);
   /// Whether an interruption forbids this configuration to go on.
   bool is_interrupted(std::uint32_t configuration) const;
+  /// Compares what the members of groups of the device call, if the compute thread stands still,
+  /// and ends these groups if they do not fit. To be called from time to time, from any thread.
+  void watch_groups();
   /// What the compute thread does, and the named wait that it is in. Memory is that of all
   /// configurations that the rank still has.
   Heartbeat activity() const;
@@ -81,6 +85,8 @@ class RankExecutor {
   /// A longer wait for a peer is an error that names it. The director notices at once if a peer
   /// dies; this limit is for failures that nothing notices.
   static constexpr std::chrono::minutes kPeerDeadline{10};
+  /// Calls are compared after so long without progress: before a rank counts as hanging.
+  static constexpr std::chrono::seconds kStandstill{2};
 
   void end_configurations_before();
   std::optional<Ready> prepare(const EnterConfiguration& order);
@@ -144,6 +150,7 @@ class RankExecutor {
   mutable std::mutex mutex_;  // guards what other threads read: the members below, node_
   std::string state_ = "starting";
   std::vector<tensor::ProcessGroup*> groups_;
+  Standstill standstill_{kStandstill};
   const PlanRunner* runner_ = nullptr;
   AllocatedMemory allocated_;  ///< but for what groups and the channel hold
   double longest_action_s_ = 0;

@@ -90,6 +90,15 @@ void RankExecutor::use_own_groups() {
   now.groups_state = GroupsState::own;
 }
 
+void RankExecutor::watch_groups() {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t progress = progress_ + (runner_ ? runner_->progress() : 0);
+  const bool stands_still = standstill_.observe(progress, std::chrono::steady_clock::now());
+  for (auto* const group : groups_)
+    if (auto* const changing = dynamic_cast<transport::ChangingGroup*>(group))
+      changing->watch(stands_still);
+}
+
 /// A group whose collectives the host does not wait for tells only here that it has failed.
 void RankExecutor::refuse_failed_groups() const {
   if (configuration_->groups_state != GroupsState::own) return;

@@ -11,7 +11,7 @@ namespace troupe::test {
 
 /// A device whose ops do nothing but copy and write over their scratch memory, and which counts the
 /// bytes it hands out: what a test measures with it is the caller's own work and memory.
-class NullDevice final : public tensor::Device {
+class NullDevice : public tensor::Device {
  public:
   /// Bytes of all allocate() calls so far.
   std::size_t allocated() const { return allocated_; }

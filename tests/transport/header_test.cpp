@@ -42,7 +42,7 @@ std::vector<Header> headers() {
   TensorMessage bare = tensor;
   bare.credit.reset();
   bare.shape = {};
-  const CollectiveMessage collective{.kind = CollectiveKind::written,
+  const CollectiveMessage collective{.kind = CollectiveKind::called,
                                      .group = 12,
                                      .sequence = 1ull << 50,
                                      .operation = 4,

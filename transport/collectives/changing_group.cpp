@@ -6,7 +6,9 @@ namespace troupe::transport {
 
 ChangingGroup::ChangingGroup(std::unique_ptr<tensor::ProcessGroup> hosts, tensor::Device& device,
                              const std::string& name)
-    : device_(device), staged_(std::move(hosts), device, name) {}
+    : device_(device),
+      staged_(std::move(hosts), device, name),
+      witness_(dynamic_cast<CallWitness*>(&staged_.hosts())) {}
 
 std::string ChangingGroup::begin(const tensor::GroupSpec& spec) {
   tensor::MadeGroup made = device_.make_group(spec, staged_.hosts());
@@ -14,6 +16,20 @@ std::string ChangingGroup::begin(const tensor::GroupSpec& spec) {
   own_ = std::move(made.group);
   if (const std::string fault = staged_.fault(); own_ && !fault.empty()) own_->abort(fault);
   return made.fault;
+}
+
+std::unique_ptr<tensor::Work> ChangingGroup::start(tensor::Stream& stream,
+                                                   const tensor::CollectiveCall& call) {
+  if (!is_own_) return staged_.start(stream, call);
+  if (witness_) witness_->record(call);
+  return own_->start(stream, call);
+}
+
+void ChangingGroup::watch(bool stands_still) {
+  const std::lock_guard lock(mutex_);
+  if (!is_own_ || !own_->fault().empty()) return;
+  if (stands_still && witness_) witness_->tell_calls();
+  if (const std::string fault = staged_.fault(); !fault.empty()) own_->abort(fault);
 }
 
 void ChangingGroup::abort(const std::string& reason) {

@@ -8,6 +8,7 @@
 
 #include "tensor/device/device.h"
 #include "tensor/device/process_group.h"
+#include "transport/collectives/call_witness.h"
 #include "transport/collectives/staged_group.h"
 
 namespace troupe::transport {
@@ -31,12 +32,15 @@ class ChangingGroup final : public tensor::ProcessGroup {
   /// collectives, once all are ready.
   void take_over() { is_own_ = true; }
 
+  /// To be called from time to time while the device's own group is used, from any thread. Ends it
+  /// if the group of hosts has ended. `stands_still`: this member has not come on for a while, so
+  /// its calls are told to the others, which compare them.
+  void watch(bool stands_still);
+
   int size() const override { return staged_.size(); }
   int member() const override { return staged_.member(); }
   std::unique_ptr<tensor::Work> start(tensor::Stream& stream,
-                                      const tensor::CollectiveCall& call) override {
-    return is_own_ ? own_->start(stream, call) : staged_.start(stream, call);
-  }
+                                      const tensor::CollectiveCall& call) override;
   void abort(const std::string& reason) override;
   std::string fault() const override;
   std::int64_t bytes() const override { return staged_.bytes(); }
@@ -44,6 +48,7 @@ class ChangingGroup final : public tensor::ProcessGroup {
  private:
   tensor::Device& device_;
   StagedGroup staged_;
+  CallWitness* const witness_;  ///< the group of hosts; null if it is none
   std::atomic<bool> is_own_{false};
   mutable std::mutex mutex_;  // of what begins the device's own group, and what ends both
   std::unique_ptr<tensor::DeviceGroup> own_;

@@ -44,7 +44,6 @@ void Collective::start(const CollectiveCall& call, std::uint64_t sequence) {
   sequence_ = sequence;
   over_.store(false, std::memory_order_relaxed);
   plan(call);
-  group_->on_start(*this);
   step_ = kPieceBytes / in_.element_bytes();
   const std::size_t most = most_elements();
   num_rounds_ = static_cast<std::uint32_t>((most + step_ - 1) / step_);

@@ -101,7 +101,6 @@ class Collective : public NamedWork {
   Operation operation() const { return operation_; }
   tensor::DType dtype() const { return dtype_; }
   tensor::Reduction reduction() const { return reduction_; }
-  std::size_t num_elements() const { return in_.num_elements(); }
   /// Number of the collective in the flight recorder.
   std::uint64_t record() const { return record_; }
   void set_record(std::uint64_t record) { record_ = record; }

@@ -116,6 +116,10 @@ ucs_status_t GroupHub::take(std::span<const std::byte> header_bytes, std::span<s
       .run = header->run, .configuration = header->configuration, .id = message->group};
   UcxGroup* group = find(key);
   const bool is_request = message->kind == CollectiveKind::request;
+  if (group && message->kind == CollectiveKind::called) {
+    group->on_called({header->sender, *message});
+    return UCS_OK;
+  }
   if (group && !is_request)
     return group->on_data({header->sender, *message}, payload, is_rendezvous);
   if (group) {

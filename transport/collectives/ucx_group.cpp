@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "tensor/errors/error.h"
@@ -13,10 +12,6 @@ namespace {
 
 using tensor::Stream;
 using tensor::Work;
-
-double unix_time() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -73,6 +68,7 @@ std::unique_ptr<Work> UcxGroup::start(Stream& stream, const CollectiveCall& give
   Collective* collective = idle_.back();
   idle_.pop_back();
   active_.push_back(collective);
+  collective->set_record(hub_.recorder().add(record_of(call, next_sequence_)));
   collective->start(call, next_sequence_++);
   waiting_.push_back(collective);
   is_aborted() ? collective->on_abort() : begin_waiting();
@@ -137,17 +133,6 @@ std::optional<Collective::Job> UcxGroup::begin_job() {
 void UcxGroup::offer_work() {
   hub_.worker().offer_work();
   hub_.worker().notify();
-}
-
-void UcxGroup::on_start(Collective& collective) {
-  OperationRecord record{.configuration = key_.configuration,
-                         .sequence = collective.sequence(),
-                         .operation = name_of(collective.operation()),
-                         .dtype = collective.dtype(),
-                         .elements = collective.num_elements(),
-                         .started_s = unix_time()};
-  record.set_group(name_);
-  collective.set_record(hub_.recorder().add(record));
 }
 
 void UcxGroup::on_over(Collective& collective) {

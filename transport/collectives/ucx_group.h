@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/collectives/call_witness.h"
 #include "transport/collectives/collective.h"
 #include "transport/collectives/group_hub.h"
 #include "transport/memory/slot_memory.h"
@@ -18,7 +19,7 @@ namespace troupe::transport {
 /// memory; else UCX carries it. UCX and other members never touch the caller's tensors, so an
 /// aborted collective lets go of them at once. The group outlives the works it started. State is
 /// guarded by the worker's lock.
-class UcxGroup : public tensor::ProcessGroup {
+class UcxGroup : public tensor::ProcessGroup, public CallWitness {
  public:
   /// `ranks` are in member order. The hub outlives the group.
   UcxGroup(GroupHub& hub, const GroupKey& key, const std::string& name, std::vector<int> ranks,
@@ -31,6 +32,8 @@ class UcxGroup : public tensor::ProcessGroup {
   void abort(const std::string& reason) override;
   std::string fault() const override;
   std::int64_t bytes() const override;
+  void record(const CollectiveCall& call) override;
+  void tell_calls() override;
 
   // The members below are for the hub and the collectives, with the worker's lock held.
 
@@ -39,6 +42,8 @@ class UcxGroup : public tensor::ProcessGroup {
   int rank_of(int member) const { return ranks_[static_cast<std::size_t>(member)]; }
   void on_request(const PartRequest& request);
   ucs_status_t on_data(const PartRequest& about, std::span<std::byte> payload, bool is_rendezvous);
+  /// What another member has called by its device.
+  void on_called(const PartRequest& about);
   void on_peer_lost(int rank, const std::string& why);
   /// Takes a job of any of the group's collectives. None if there is nothing to do.
   std::optional<Collective::Job> begin_job();
@@ -51,8 +56,7 @@ class UcxGroup : public tensor::ProcessGroup {
   bool is_aborted() const { return !aborted_.empty(); }
   /// There is a job for any thread.
   void offer_work();
-  /// Enter the collective's start and its end in the flight recorder.
-  void on_start(Collective& collective);
+  /// Enters the collective's end in the flight recorder.
   void on_over(Collective& collective);
 
   // The members below are for the threads that hold a collective, without the lock.
@@ -68,6 +72,8 @@ class UcxGroup : public tensor::ProcessGroup {
  private:
   void copy_own_part(const CollectiveCall& call) const;
   Collective* find(std::uint64_t sequence);
+  OperationRecord record_of(const CollectiveCall& call, std::uint64_t sequence) const;
+  std::vector<OperationRecord> called_by_device() const;
   int member_of(int rank) const;
   bool agree(const Collective& collective, const PartRequest& request);
   bool agree(const Collective& collective, const GroupPart& part, const PartRequest& about);

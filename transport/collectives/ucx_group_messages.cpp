@@ -14,18 +14,6 @@ namespace {
 /// Requests kept from members that are ahead of this one.
 constexpr std::size_t kMaxRequests = 4096;
 
-const char* name_of(tensor::Reduction reduction) {
-  switch (reduction) {
-    case tensor::Reduction::sum:
-      return "sum";
-    case tensor::Reduction::max:
-      return "maximum";
-    case tensor::Reduction::average:
-      break;
-  }
-  return "average";
-}
-
 /// "a sum of float32", "of float32".
 std::string elements_text(Operation operation, tensor::Reduction reduction, tensor::DType dtype) {
   if (!reduces(operation)) return fmt::format("of {}", name_of(dtype));

@@ -127,4 +127,7 @@ enum CollectiveKind {
   # The part is the payload of this message.
   written @2;
   # The sender has written the part into the receiver's memory; there is no payload.
+  called @3;
+  # The sender has called this collective, which the members' devices carry: `bytes` is the number
+  # of elements that all members must have alike.
 }

@@ -219,7 +219,7 @@ TensorMessage read(wire::Tensor::Reader in) {
 }
 
 CollectiveMessage read(wire::Collective::Reader in) {
-  return {.kind = to_enum(in.getKind(), CollectiveKind::written),
+  return {.kind = to_enum(in.getKind(), CollectiveKind::called),
           .group = in.getGroup(),
           .sequence = in.getSequence(),
           .operation = in.getOperation(),

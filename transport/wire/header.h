@@ -68,7 +68,7 @@ struct TensorMessage {
   }
 };
 
-enum class CollectiveKind : std::uint8_t { request = 0, data = 1, written = 2 };
+enum class CollectiveKind : std::uint8_t { request = 0, data = 1, written = 2, called = 3 };
 
 struct CollectiveMessage {
   CollectiveKind kind = CollectiveKind::request;

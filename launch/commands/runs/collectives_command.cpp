@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "launch/commands/options.h"
 #include "launch/host/console.h"
@@ -52,6 +53,17 @@ std::string call_text(const json& record) {
                      record.at("dtype").get<std::string>());
 }
 
+bool is_of_device(const json& record) {
+  return record.value("by_device", false);
+}
+
+/// Whether members may call the one and the other as the same collective. The inputs of a gather
+/// may differ, and what they say is only what one member gave.
+bool fits(const json& a, const json& b) {
+  return a.at("operation") == b.at("operation") && a.at("dtype") == b.at("dtype") &&
+         a.value("alike", 0ull) == b.value("alike", 0ull);
+}
+
 bool is_same_place(const json& a, const json& b) {
   return a.at("configuration") == b.at("configuration") && a.at("group") == b.at("group") &&
          a.at("sequence") == b.at("sequence");
@@ -72,6 +84,7 @@ std::map<std::string, std::vector<json>> first_unfinished(const CollectiveRecord
   for (const auto& [rank, lines] : records) {
     for (const json& line : lines) {
       if (line.at("configuration") != configuration || !line.at("finished").is_null()) continue;
+      if (is_of_device(line)) continue;  // nobody tells its end
       auto& first = groups[line.at("group")];
       if (!first.empty() && line.at("sequence") < first.front().at("sequence")) first.clear();
       if (first.empty() || line.at("sequence") == first.front().at("sequence"))
@@ -90,9 +103,37 @@ std::string fault_of(int rank, const std::vector<json>& callers, const Collectiv
   const auto own = std::ranges::find_if(
       found->second, [&callers](const json& line) { return is_same_place(line, callers.front()); });
   if (own == found->second.end()) return fmt::format("  rank {} never started it", rank);
-  const bool differs = std::ranges::any_of(
-      callers, [&own](const json& caller) { return call_text(caller) != call_text(*own); });
+  const bool differs =
+      std::ranges::any_of(callers, [&own](const json& caller) { return !fits(caller, *own); });
   return differs ? fmt::format("  rank {} called {} there", rank, call_text(*own)) : "";
+}
+
+/// The first collective of each group of devices that ranks called differently.
+std::vector<std::string> differing_calls(const CollectiveRecords& records,
+                                         std::int64_t configuration) {
+  using Place = std::pair<std::string, std::uint64_t>;
+  std::map<Place, json> first;           // what the lowest rank called
+  std::map<std::string, Place> differs;  // by group
+  std::map<Place, std::string> texts;
+  for (const auto& [rank, lines] : records) {
+    for (const json& line : lines) {
+      if (line.at("configuration") != configuration || !is_of_device(line)) continue;
+      const Place place{line.at("group"), line.at("sequence")};
+      const auto [known, is_first] = first.try_emplace(place, line);
+      if (is_first || fits(known->second, line)) continue;
+      const auto found = differs.try_emplace(place.first, place).first;
+      found->second = std::min(found->second, place);
+      texts.try_emplace(place,
+                        fmt::format("number {} is {} at rank {} and {} at rank {}", place.second,
+                                    call_text(known->second), known->second.at("rank").get<int>(),
+                                    call_text(line), rank));
+    }
+  }
+  std::vector<std::string> all;
+  for (const auto& [group, place] : differs)
+    all.push_back(
+        fmt::format("configuration {}, group \"{}\": {}", configuration, group, texts.at(place)));
+  return all;
 }
 
 }  // namespace
@@ -116,6 +157,7 @@ std::vector<std::string> collective_verdict(const CollectiveRecords& records) {
       if (const std::string fault = fault_of(rank, callers, records); !fault.empty())
         lines.push_back(fault);
   }
+  for (const std::string& line : differing_calls(records, configuration)) lines.push_back(line);
   return lines;
 }
 

@@ -56,6 +56,28 @@ BOOST_AUTO_TEST_CASE(a_member_that_waits_as_well_is_not_at_fault) {
           "  rank 2 left no record: it never started it, or ended within it"});
 }
 
+BOOST_AUTO_TEST_CASE(a_member_that_gave_a_gather_another_number_is_not_at_fault) {
+  json caller = record(0, 7, false, {1}), other = record(1, 7, true);
+  caller["alike"] = other["alike"] = 1900;
+  other["elements"] = 900;
+  expect({{0, {caller}}, {1, {other}}}, {kUnfinished + "rank 0"});
+}
+
+BOOST_AUTO_TEST_CASE(the_first_difference_of_calls_that_devices_carry_is_named) {
+  const auto call = [](int rank, int sequence, int elements) {
+    json line = record(rank, sequence, false);
+    line["by_device"] = true;
+    line["elements"] = line["alike"] = elements;
+    return line;
+  };
+  expect({{0, {call(0, 3, 10), call(0, 4, 20), call(0, 5, 30), call(0, 6, 40)}},
+          {1, {call(1, 3, 10), call(1, 4, 20), call(1, 5, 30)}},
+          {2, {call(2, 3, 10), call(2, 4, 21), call(2, 5, 31)}}},
+         {"configuration 2, group \"replicas\": number 4 is all-reduce of 20 float32 at rank 0 and "
+          "all-reduce of 21 float32 at rank 2"});
+  expect({{0, {call(0, 3, 10), call(0, 4, 20)}}, {1, {call(1, 3, 10)}}}, {});
+}
+
 BOOST_AUTO_TEST_CASE(the_first_unfinished_one_of_the_newest_configuration_counts) {
   json old = record(0, 3, false, {1});
   old["configuration"] = 1;
