@@ -86,6 +86,27 @@ BOOST_AUTO_TEST_CASE(groups_on_nccl_have_the_bits_of_staged_ones) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(nccl_finds_the_network_of_the_run_and_no_multicast_unless_the_user_chose) {
+  const Workplace place;
+  /// What all ranks have found.
+  const auto settings_in = [&](const std::string& name) {
+    const std::string file = (place.dir / (name + ".settings")).string();
+    setenv("FAKE_NCCL_TELL", file.c_str(), 1);
+    trained(place, name, with(kRun, {{"mesh.tp", "2"}, {"run.max_steps", "2"}}));
+    unsetenv("FAKE_NCCL_TELL");
+    std::istringstream lines(content_of(file));
+    std::set<std::string> settings;
+    for (std::string line; std::getline(lines, line);) settings.insert(line);
+    return settings;
+  };
+  BOOST_TEST((settings_in("own") == std::set<std::string>{"=lo 0"}));
+  setenv("NCCL_SOCKET_IFNAME", "lo", 1);
+  setenv("NCCL_NVLS_ENABLE", "1", 1);
+  BOOST_TEST((settings_in("chosen") == std::set<std::string>{"lo 1"}));
+  unsetenv("NCCL_SOCKET_IFNAME");
+  unsetenv("NCCL_NVLS_ENABLE");
+}
+
 BOOST_AUTO_TEST_CASE(sums_of_the_library_are_those_in_order_but_for_rounding) {
   const Workplace place;
   const Keys shards = with(kRun, {{"mesh.tp", "2"}});

@@ -89,6 +89,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* communicator, int ranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config) {
   *communicator = nullptr;
+  troupe::fake_nccl::tell_settings();
   if (const auto result = scripted_result("ncclCommInitRankConfig"); result != ncclSuccess)
     return result;
   if (!config || config->blocking != 0 || rank < 0 || rank >= ranks ||

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <map>
 #include <mutex>
 
@@ -37,6 +38,12 @@ ncclResult_t scripted_result(const char* function) {
   (void)std::sscanf(rule.c_str() + name.size(), ":%d:%d", &call, &result);
   const std::lock_guard lock(mutex);
   return ++calls[name] == call ? static_cast<ncclResult_t>(result) : ncclSuccess;
+}
+
+void tell_settings() {
+  if (const std::string file = setting("FAKE_NCCL_TELL"); !file.empty())
+    std::ofstream(file, std::ios::app)
+        << std::string(setting("NCCL_SOCKET_IFNAME")) + ' ' + setting("NCCL_NVLS_ENABLE") + '\n';
 }
 
 bool take_memory(const Script& script) {

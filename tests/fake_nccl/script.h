@@ -19,6 +19,9 @@ struct Script {
 /// The result that a call of this function is to give; ncclSuccess: what it gives by itself.
 ncclResult_t scripted_result(const char* function);
 
+/// Writes the line of FAKE_NCCL_TELL: "<NCCL_SOCKET_IFNAME> <NCCL_NVLS_ENABLE>".
+void tell_settings();
+
 /// Takes MiB of the process's memory for communicators. False if they are not there.
 bool take_memory(const Script& script);
 void give_memory_back(const Script& script);

@@ -81,6 +81,9 @@ UcxEnvironment prepare_ucx(const UcxNetwork& network) {
     environment.address = interface.address;
     use_interface(interface);
   }
+  // NCCL's sockets would be on the first interface that is not loopback, which others may reach and
+  // other hosts may not; "=" for this name alone.
+  ::setenv("NCCL_SOCKET_IFNAME", ("=" + environment.device).c_str(), 0);
   // UCX takes over these signals when it is loaded, but the program reports its crashes itself.
   if (!std::getenv("UCX_HANDLE_ERRORS"))
     for (const int signal : {SIGILL, SIGSEGV, SIGBUS, SIGFPE}) ucs_debug_disable_signal(signal);

@@ -32,8 +32,9 @@ struct UcxNetwork {
 };
 
 /// For a program's start, before there is a second thread: reads the environment, and makes the
-/// settings that UCX knows for a whole process only. What the user has set stays, but for one that
-/// failure handling depends on. Throws Error{unavailable} as find_interface().
+/// settings that UCX knows for a whole process only; NCCL, which reads the environment later, is
+/// told the same network interface. What the user has set stays, but for one that failure handling
+/// depends on. Throws Error{unavailable} as find_interface().
 UcxEnvironment prepare_ucx(const UcxNetwork& network = {});
 
 /// The version of the UCX that the program has found, as "1.13.1".

@@ -1,6 +1,8 @@
 #include "transport/ucx/ucx_environment.h"
 
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <string>
 
 #include "tests/transport/ucx/chosen_transports.h"
 
@@ -26,6 +28,16 @@ BOOST_AUTO_TEST_CASE(dev_shm_is_used_if_the_user_asks_for_it) {
 BOOST_AUTO_TEST_CASE(what_the_user_has_set_is_found) {
   const test::ChosenTransports chosen("tcp,self");
   BOOST_TEST(prepare_ucx().transports == "tcp,self");
+}
+
+BOOST_AUTO_TEST_CASE(nccl_uses_the_same_interface_unless_the_user_has_chosen_one) {
+  unsetenv("NCCL_SOCKET_IFNAME");
+  prepare_ucx();
+  BOOST_TEST(std::string(getenv("NCCL_SOCKET_IFNAME")) == "=lo");
+  setenv("NCCL_SOCKET_IFNAME", "eth7", 1);
+  prepare_ucx();
+  BOOST_TEST(std::string(getenv("NCCL_SOCKET_IFNAME")) == "eth7");
+  unsetenv("NCCL_SOCKET_IFNAME");
 }
 
 BOOST_AUTO_TEST_SUITE_END()
