@@ -194,14 +194,16 @@ void Director::list_ranks(const Configuration& configuration) {
     for (int rank = 0; rank < configuration.num_ranks(); ++rank) {
       const Member& member = configuration.members.at(rank);
       const RankPlace place = place_of(configuration.shape.mesh, rank);
-      status.ranks.push_back({.rank = rank,
-                              .replica = place.replica,
-                              .stage = place.stage,
-                              .shard = place.shard,
-                              .pid = member.pid,
-                              .host = member.host,
-                              .state = "preparing",
-                              .waiting_for = ""});
+      status.ranks.push_back(
+          {.rank = rank,
+           .replica = place.replica,
+           .stage = place.stage,
+           .shard = place.shard,
+           .pid = member.pid,
+           .host = member.host,
+           .gpu = member.gpu.index < 0 ? std::nullopt : std::optional(member.gpu),
+           .state = "preparing",
+           .waiting_for = ""});
     }
   });
 }

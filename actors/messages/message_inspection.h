@@ -66,7 +66,8 @@ typename Inspector::result_type inspect(Inspector& f, NumbersOnWire& x) {
     return [&](auto&... fields) { return f(on_wire(fields)...); }(__VA_ARGS__); \
   }
 
-TROUPE_INSPECT(Member, x.id, x.incarnation, x.pid, x.host, x.address)
+TROUPE_INSPECT(WorkerGpu, x.index, x.name, x.uuid)
+TROUPE_INSPECT(Member, x.id, x.incarnation, x.pid, x.host, x.address, x.gpu)
 TROUPE_INSPECT(RunSpec::Mesh, x.pp, x.dp, x.tp, x.sequence_parallel)
 TROUPE_INSPECT(RunSpec::Schedule, x.kind, x.chunks, x.csv, x.costs)
 TROUPE_INSPECT(Layout::Chunk, x.first_layer, x.end_layer, x.stage)

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "actors/topology/layout.h"
+#include "actors/topology/reports/worker_gpu.h"
 #include "actors/topology/run_spec.h"
 #include "stages/model/sharding.h"
 
@@ -20,6 +21,7 @@ struct Member {
   int pid = 0;
   std::string host;
   std::string address;  ///< of the worker's data plane (transport::UcxNode::address)
+  WorkerGpu gpu{};
 };
 
 /// Members of a configuration by rank: all, or only those with which one of them communicates.

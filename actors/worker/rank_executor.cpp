@@ -47,22 +47,26 @@ void warn_of_staged(const transport::ChannelCounts& counts, const Configuration&
           configuration.members.rank_of_id(peer));
 }
 
-/// What a worker computes with: of several GPUs of its machine the one whose turn it is.
-tensor::DeviceSpec device_of(const RunSpec::Cluster& cluster, int worker) {
+/// What a worker computes with: of several GPUs of its machine the one whose turn it is, unless it
+/// has failed; `gpu` tells of it.
+tensor::DeviceSpec device_of(const RunSpec::Cluster& cluster, int worker, WorkerGpu& gpu) {
   tensor::DeviceSpec device = cluster.device;
   if (device.kind != tensor::DeviceKind::cuda) return device;
-  if (!cluster.gpus.empty()) {
-    const std::string& chosen = tensor::turn_of<std::string>(worker, cluster.gpus);
-    // Nothing has called CUDA in this process yet, and from now on it sees this one alone.
-    if (tensor::is_gpu_instance(chosen)) {
-      setenv("CUDA_VISIBLE_DEVICES", chosen.c_str(), 1);
-      return device;
+  std::vector<std::string> chosen = cluster.gpus;
+  if (!chosen.empty()) {
+    const std::string its = tensor::turn_of<std::string>(worker, chosen);
+    if (tensor::is_gpu_instance(its)) {
+      // Nothing has called CUDA in this process yet, and from now on it sees this one alone.
+      setenv("CUDA_VISIBLE_DEVICES", its.c_str(), 1);
+      chosen = {"0"};
     }
   }
   const tensor::DeviceReport report = tensor::report_cuda_devices();
   if (report.devices.empty()) return device;  // the device that is made tells what is missing
-  const std::vector<int> order = tensor::gpus_in_order(report.devices, cluster.gpus);
-  device.index = tensor::turn_of<int>(worker, order);
+  device.index = tensor::gpu_of_turn(worker, tensor::gpus_in_order(report.devices, chosen),
+                                     report.devices, cluster.failed_gpus);
+  const tensor::DeviceInfo& info = report.devices[static_cast<std::size_t>(device.index)];
+  gpu = {.index = device.index, .name = info.name, .uuid = info.uuid};
   return device;
 }
 
@@ -75,7 +79,7 @@ RankExecutor::RankExecutor(RunSpec spec, const Member& self, NodeFactory make_no
       make_node_(std::move(make_node)),
       files_(std::move(files)),
       slots_(std::make_shared<transport::SlotPool>()),
-      device_(tensor::make_device(device_of(spec_.cluster, self_.id))),
+      device_(tensor::make_device(device_of(spec_.cluster, self_.id, gpu_))),
       node_(new_node()),
       warm_stage_(spec_, *device_, slots_, node_->shares_memory()) {}
 

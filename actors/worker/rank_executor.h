@@ -35,6 +35,7 @@ class RankExecutor {
       std::function<std::unique_ptr<transport::UcxNode>(std::shared_ptr<transport::SlotPool>)>;
   RankExecutor(RunSpec spec, const Member& self, NodeFactory make_node, WorkerFiles files = {});
   ~RankExecutor();
+  const WorkerGpu& gpu() const { return gpu_; }
   /// The address of the worker's data plane, valid until the next halt().
   std::string address() const { return node_->address(); }
 
@@ -133,6 +134,7 @@ class RankExecutor {
   std::chrono::microseconds spin_{0};
   /// Slots that closed nodes have left, for new ones.
   const std::shared_ptr<transport::SlotPool> slots_;
+  WorkerGpu gpu_;
   /// The process's one device, before all that has its memory.
   const std::unique_ptr<tensor::Device> device_;
   std::unique_ptr<transport::UcxNode> node_;  ///< replaced only by halt(), under the lock

@@ -110,6 +110,7 @@ void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
   RankExecutor executor(spec, self, make_node,
                         bootstrap.has_agent ? files_of(system, *door, bootstrap) : WorkerFiles());
   self.address = executor.address();
+  self.gpu = executor.gpu();
   const Join join{.token = bootstrap.token, .member = self};
   OrderLoop loop(executor, bootstrap.incarnation);
   const caf::actor stage = system.spawn<StageActor>(

@@ -26,8 +26,9 @@ TROUPE_JSON_FIELDS(actors::AllocatedMemory, x.stage.weights, x.stage.gradients, 
                    x.stage.activations, x.stage.packed, x.stage.gathered,
                    keyed("buckets", x.stage.buckets + x.buckets), x.collectives, x.pools,
                    keyed("total", x.total()))
-TROUPE_JSON_FIELDS(actors::RankStatus, x.rank, x.replica, x.stage, x.shard, x.pid, x.host, x.state,
-                   x.waiting_for, unless_empty(x.collectives), unless_empty(x.edges),
+TROUPE_JSON_FIELDS(actors::WorkerGpu, x.index, x.name, x.uuid)
+TROUPE_JSON_FIELDS(actors::RankStatus, x.rank, x.replica, x.stage, x.shard, x.pid, x.host, x.gpu,
+                   x.state, x.waiting_for, unless_empty(x.collectives), unless_empty(x.edges),
                    x.resident_bytes, keyed("memory_bytes", x.allocated))
 
 TROUPE_JSON_FIELDS(actors::HostStatus, x.host, x.state, unless_empty(x.cause), x.address,

@@ -49,6 +49,19 @@ BOOST_AUTO_TEST_CASE(ranks_take_the_gpus_that_are_chosen) {
   BOOST_TEST(on_cpu.err.find("cluster.device = 'cuda'") != std::string::npos, on_cpu.err);
 }
 
+BOOST_AUTO_TEST_CASE(status_tells_the_gpu_of_each_rank) {
+  const Workplace place;
+  TroupeProgram run({"launch", place.manifest("run", with(kCuda, {{"run.max_steps", "1000000"}}))});
+  BOOST_REQUIRE(run.read_until("step 2/"));
+  const nlohmann::json rank = status_of(place.run("run")).at("ranks").at(0);
+  BOOST_TEST(rank.at("gpu").at("index") == 0);
+  BOOST_TEST(rank.at("gpu").at("name") == "Emulated GPU");
+  const Finished text = troupe({"status", place.run("run")});
+  BOOST_TEST(text.out.find(", gpu 0 (Emulated GPU)  ") != std::string::npos, text.out);
+  BOOST_TEST(troupe({"stop", place.run("run")}).exit_code == 0);
+  BOOST_TEST(run.finish().exit_code == 0);
+}
+
 BOOST_AUTO_TEST_CASE(a_checkpoint_resumes_with_the_same_bits) {
   const Workplace place;
   const Numbers whole = trained(place, "whole", kCuda);

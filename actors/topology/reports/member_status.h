@@ -9,6 +9,7 @@
 
 #include "actors/topology/reports/allocated_memory.h"
 #include "actors/topology/reports/clock_ahead.h"
+#include "actors/topology/reports/worker_gpu.h"
 
 // What is told of the ranks and hosts of a run at one moment.
 
@@ -21,8 +22,9 @@ struct RankStatus {
   int shard = 0;
   int pid = 0;
   std::string host;
-  std::string state;        ///< starting, ready, running, waiting, preparing, stopped, lost
-  std::string waiting_for;  ///< the named wait; empty: none
+  std::optional<WorkerGpu> gpu{};  ///< none: it computes on a CPU
+  std::string state;               ///< starting, ready, running, waiting, preparing, stopped, lost
+  std::string waiting_for;         ///< the named wait; empty: none
   std::string collectives;  ///< GroupsChanged::collectives; empty: those of hosts, or not known yet
   /// "local", "staged" or "peer", by each rank that one on a GPU exchanges messages with.
   std::map<std::string, std::string> edges;

@@ -50,9 +50,10 @@ std::string pace_line(const json& status) {
 }
 
 std::string line_of(const actors::RankStatus& r) {
+  const std::string gpu = r.gpu ? fmt::format(", gpu {} ({})", r.gpu->index, r.gpu->name) : "";
   return fmt::format(
-      "rank {:>3}  replica {:>2}  stage {:>2}  shard {:>2}  pid {:>7} on {}  {:>10}  {}{}\n",
-      r.rank, r.replica, r.stage, r.shard, r.pid, r.host,
+      "rank {:>3}  replica {:>2}  stage {:>2}  shard {:>2}  pid {:>7} on {}{}  {:>10}  {}{}\n",
+      r.rank, r.replica, r.stage, r.shard, r.pid, r.host, gpu,
       bytes_text(static_cast<std::int64_t>(r.resident_bytes)), r.state,
       r.waiting_for.empty() ? "" : ", waits for " + r.waiting_for);
 }

@@ -82,10 +82,12 @@ BOOST_FIXTURE_TEST_CASE(configuration_orders_survive_the_wire, System) {
                                              .incarnation = ~0ull,
                                              .pid = 42,
                                              .host = "h",
-                                             .address = std::string("\0\xff", 2)}}}});
+                                             .address = std::string("\0\xff", 2),
+                                             .gpu = {.index = 3, .name = "G", .uuid = "u"}}}}});
   BOOST_TEST(peers.configuration == 3u);
   BOOST_TEST(peers.members.at(7).address == std::string("\0\xff", 2));
   BOOST_TEST(peers.members.at(7).incarnation == ~0ull);
+  BOOST_TEST((peers.members.at(7).gpu == WorkerGpu{.index = 3, .name = "G", .uuid = "u"}));
 }
 
 BOOST_FIXTURE_TEST_CASE(what_a_takeover_needs_survives_the_wire, System) {

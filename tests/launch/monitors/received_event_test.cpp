@@ -45,7 +45,13 @@ std::vector<EventBody> all_bodies() {
                                             .bytes = 3,
                                             .time_s = 4,
                                             .exposed_s = 5}}})};
-  const RankStatus rank{.rank = 1, .replica = 2, .stage = 3, .shard = 4, .pid = 5, .host = "h"};
+  const RankStatus rank{.rank = 1,
+                        .replica = 2,
+                        .stage = 3,
+                        .shard = 4,
+                        .pid = 5,
+                        .host = "h",
+                        .gpu = WorkerGpu{.index = 1, .name = "G", .uuid = "u"}};
   return {
       StepCommitted{report},
       StepAgain{.report = report, .way = {.back_to = 4, .reached = 12}},
