@@ -146,6 +146,7 @@ void Director::failed(const Failed& failure) {
                       .kind = kind,
                       .message = failure.message,
                       .symptom = kind == ErrorKind::unavailable,
+                      .of_gpu = failure.of_gpu,
                       .now_s = now_s()});
 }
 

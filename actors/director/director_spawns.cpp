@@ -40,7 +40,8 @@ void Director::start(const SpawnWorker& worker) try {
                             .cores = context_.spec.cluster.cores,
                             .ports = context_.spec.cluster.ports,
                             .log_dir = context_.spec.dir + "/logs/" + name,
-                            .on = worker.host});
+                            .on = worker.host,
+                            .failed_gpus = worker.failed_gpus});
 } catch (const Error& error) {
   send(this, Event{WorkerExited{.incarnation = worker.incarnation,
                                 .exit_code = static_cast<int>(error.kind()),

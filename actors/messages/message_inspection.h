@@ -87,7 +87,7 @@ TROUPE_INSPECT(HostHello, x.version, x.token, x.host, x.incarnation, x.address, 
                x.door, x.traits)
 TROUPE_INSPECT(HostWelcome, x.refused, x.code)
 TROUPE_INSPECT(WorkerBootstrap, x.host, x.port, x.token, x.id, x.incarnation, x.cores, x.device,
-               x.ports, x.log_dir, x.on, x.has_agent, x.run_dir)
+               x.ports, x.log_dir, x.on, x.has_agent, x.run_dir, x.failed_gpus)
 TROUPE_INSPECT(StartWorker, x.bootstrap)
 TROUPE_INSPECT(StopWorkers, x.incarnations, x.all)
 TROUPE_INSPECT(AgentBeat, x.cpu_seconds, x.sent_s, x.clock.seconds, x.clock.error_s)
@@ -172,7 +172,7 @@ TROUPE_INSPECT(ParametersSeen::Row, x.tensor, x.is_gradient, x.whole, x.part)
 TROUPE_INSPECT(ParametersSeen, x.rows)
 TROUPE_INSPECT(Saved, x.configuration, x.step, x.rank, x.error, x.for_good)
 TROUPE_INSPECT(Evaluated, x.configuration, x.step, x.batch, x.rank, x.loss_sum, x.targets)
-TROUPE_INSPECT(Failed, x.configuration, x.incarnation, x.kind, x.message)
+TROUPE_INSPECT(Failed, x.configuration, x.incarnation, x.kind, x.message, x.of_gpu)
 TROUPE_INSPECT(Heartbeat::Link, x.to, x.queued)
 TROUPE_INSPECT(Heartbeat::Placed, x.peer, x.placement)
 TROUPE_INSPECT(AllocatedMemory, x.stage.weights, x.stage.gradients, x.stage.optimizer,

@@ -167,6 +167,7 @@ struct Failed {
   std::uint64_t incarnation = 0;
   int kind = 0;
   std::string message;
+  bool of_gpu = false;  ///< by a DeviceError
 };
 
 /// The sign of life of a stage actor, with what its worker does.

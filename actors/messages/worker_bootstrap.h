@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace troupe::actors {
 
@@ -22,6 +23,7 @@ struct WorkerBootstrap {
   bool has_agent = false;
   /// The run's directory on its host, which does not see the manifest's; empty: it does.
   std::string run_dir;
+  std::vector<std::string> failed_gpus{};  ///< RunSpec::Cluster::failed_gpus; without white space
 };
 std::string to_text(const WorkerBootstrap& bootstrap);
 /// Throws Error{internal} for a text that to_text did not make.

@@ -57,6 +57,7 @@ std::vector<WorkerFailed> Liveness::tick(double now_s) {
              worker.stuck_s >= hang_s)
       verdicts.push_back({.incarnation = incarnation,
                           .message = fmt::format("hanging: no action finished for {:g} s", hang_s),
+                          .of_gpu = true,
                           .now_s = now_s - worker.stuck_s});
   }
   for (auto& [incarnation, newborn] : expected_) {

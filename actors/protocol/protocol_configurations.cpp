@@ -66,7 +66,8 @@ void DirectorProtocol::spawn(int rank, const std::string& host, double delay_s) 
                    .incarnation = member.incarnation,
                    .host = host,
                    .rank = rank,
-                   .delay_s = delay_s});
+                   .delay_s = delay_s,
+                   .failed_gpus = failures_.gpus().of_host(host)});
 }
 
 void DirectorProtocol::handle(const MemberJoined& event) {

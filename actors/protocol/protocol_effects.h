@@ -23,6 +23,8 @@ struct SpawnWorker {
   std::string host;    ///< on which; empty: this machine, of a run without hosts
   int rank = -1;       ///< rank that it is meant for; -1: a spare
   double delay_s = 0;  ///< how long to wait before, in seconds
+  /// UUIDs of the host's GPUs that the worker must not use.
+  std::vector<std::string> failed_gpus{};
 };
 struct KillWorker {
   std::uint64_t incarnation = 0;

@@ -84,6 +84,7 @@ struct WorkerFailed {
   ErrorKind kind = ErrorKind::internal;
   std::string message;
   bool symptom = false;
+  bool of_gpu = false;  ///< what failed may be the worker's GPU, if it has one
   double now_s = 0;
 };
 /// A host of the run is ready for workers: before Started, or anew after it was lost or drained.

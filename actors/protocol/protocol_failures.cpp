@@ -20,6 +20,16 @@ constexpr int kLastLosses = 10;
 /// Attempts to save what a failed run has in memory.
 constexpr int kLastAttempts = 4;
 
+/// The GPU that may have failed; null if none has.
+const WorkerGpu* failed_gpu(const WorkerFailed& event, const Roster::Worker& worker) {
+  return event.of_gpu && worker.member.gpu.index >= 0 ? &worker.member.gpu : nullptr;
+}
+
+/// " (on GPU 1, NVIDIA H200, GPU-...)".
+std::string gpu_text(const WorkerGpu& gpu) {
+  return " (on GPU " + std::to_string(gpu.index) + ", " + gpu.name + ", " + gpu.uuid + ")";
+}
+
 }  // namespace
 
 void DirectorProtocol::handle(const WorkerExited& event) {
@@ -62,17 +72,25 @@ void DirectorProtocol::handle(const WorkerFailed& event) {
     failures_.wait_for_cause_of(event);
     return start_timer(std::max(kSymptomGrace, failures_.delay_s()));
   }
+  // A GPU that fails in the same way again is not the one that a third attempt has.
+  const WorkerGpu* const gpu = failed_gpu(event, *worker);
   const bool for_good =
-      is_users_mistake(event.kind) || (!as_a_whole && failures_.repeats(event, reached_));
+      is_users_mistake(event.kind) || (!as_a_whole && !gpu && failures_.repeats(event, reached_));
   if (for_good && !is_newcomer(event.incarnation)) {
     const std::string what = name_of_worker(event.incarnation) + ": " + event.message;
     if (!can_undo_scale()) return fail(event.kind, what);
     give_up_scale(event.kind, what + "; the run goes on without the change");
     return gather(what);
   }
+  std::string what = ": " + event.message;
+  if (gpu) {
+    what += gpu_text(*gpu);
+    if (failures_.gpus().add(worker->host, gpu->uuid))
+      what += "; this GPU has failed twice and is not used again";
+  }
   emit(KillWorker{.incarnation = event.incarnation});
   lose({.incarnation = event.incarnation,
-        .what = ": " + event.message,
+        .what = what,
         .attempt = std::max(worker->attempt, event.configuration),
         .now_s = event.now_s});
 }

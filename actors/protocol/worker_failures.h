@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 
+#include "actors/protocol/failed_gpus.h"
 #include "actors/protocol/protocol_events.h"
 
 namespace troupe::actors {
@@ -49,6 +50,8 @@ class WorkerFailures {
   void wait_for_cause_of(const WorkerFailed& symptom) { symptom_ = symptom; }
   void forget_symptom() { symptom_.reset(); }
 
+  FailedGpus& gpus() { return gpus_; }
+
  private:
   std::deque<double> times_;                  // times of failures in the last hour, ascending
   std::map<std::string, double> counted_on_;  // when a failure of a host was last counted
@@ -61,6 +64,7 @@ class WorkerFailures {
   };
   std::optional<Reported> last_;
   std::optional<WorkerFailed> symptom_;
+  FailedGpus gpus_;
 };
 
 }  // namespace troupe::actors

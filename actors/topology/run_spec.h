@@ -148,6 +148,11 @@ struct RunSpec {
     transport::EdgeChoice edges = transport::EdgeChoice::automatic;
     /// The GPUs of each machine that workers take by turns (tensor::gpus_in_order); none: all.
     std::vector<std::string> gpus;
+    /// UUIDs of this process's machine's that have failed and are not used. Only a worker knows it.
+    std::vector<std::string> failed_gpus{};
+    /// What a process takes of this machine's GPUs before it allocates anything, if that was
+    /// measured (tensor::measure_contexts). Only the launching process knows it.
+    std::optional<std::int64_t> context_bytes{};
     std::optional<bool> pin = false;   ///< bind each rank to cores of its own; none: core_use()
     std::optional<bool> spin = false;  ///< wait for messages by polling; none: core_use()
     int cores = 0;                     ///< free cores of this process's machine; 0: not known

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-#include "tensor/errors/error.h"
+#include "tensor/errors/device_error.h"
 #include "tensor/errors/shortage.h"
 
 namespace troupe::actors {
@@ -118,7 +118,8 @@ void OrderLoop::run(const std::function<void(StageAnswer)>& answer) {
       answer(Failed{.configuration = configuration,
                     .incarnation = incarnation_,
                     .kind = static_cast<int>(error.kind()),
-                    .message = error.what()});
+                    .message = error.what(),
+                    .of_gpu = dynamic_cast<const DeviceError*>(&e) != nullptr});
     }
   }
 }

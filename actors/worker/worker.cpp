@@ -95,6 +95,7 @@ void train(caf::actor_system& system, const WorkerBootstrap& bootstrap,
   const Welcome welcome = ask_to_join(system, *door, bootstrap.token);
   RunSpec spec = parse(welcome.manifest);
   spec.cluster.cores = bootstrap.cores;
+  spec.cluster.failed_gpus = bootstrap.failed_gpus;
   if (!bootstrap.run_dir.empty()) spec = in_own_directory(std::move(spec), bootstrap.run_dir);
   Member self{.id = bootstrap.id,
               .incarnation = bootstrap.incarnation,

@@ -79,6 +79,25 @@ std::vector<int> gpus_in_order(std::span<const DeviceInfo> devices,
   return order;
 }
 
+int gpu_of_turn(int worker, std::span<const int> order, std::span<const DeviceInfo> devices,
+                std::span<const std::string> failed) {
+  const auto info = [&](int gpu) -> const DeviceInfo& {
+    return devices[static_cast<std::size_t>(gpu)];
+  };
+  const auto works = [&](int gpu) { return std::ranges::count(failed, info(gpu).uuid) == 0; };
+  const int own = turn_of(worker, order);
+  if (works(own)) return own;
+  std::optional<int> other;
+  for (const int gpu : order)
+    if (works(gpu) && (!other || info(gpu).free_bytes > info(*other).free_bytes)) other = gpu;
+  if (!other)
+    throw Error(ErrorKind::unavailable,
+                "all GPUs that this machine has for the run have failed "
+                "and are not used again: " +
+                    those_of(devices));
+  return *other;
+}
+
 bool is_gpu_instance(const std::string& chosen) {
   return chosen.starts_with("MIG-");
 }

@@ -20,6 +20,11 @@ std::vector<int> gpus_in_order(std::span<const DeviceInfo> devices,
 /// them, and sees it only if CUDA_VISIBLE_DEVICES names it.
 bool is_gpu_instance(const std::string& chosen);
 
+/// The GPU of `order` whose turn it is. If its UUID is among those of `failed` ones, it is one of
+/// the others: that with the most memory free. Throws Error{unavailable} if all have failed.
+int gpu_of_turn(int worker, std::span<const int> order, std::span<const DeviceInfo> devices,
+                std::span<const std::string> failed);
+
 /// Whose turn it is. More workers than GPUs share them.
 template <typename T>
 const T& turn_of(int worker, std::span<const T> order) {

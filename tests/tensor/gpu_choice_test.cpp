@@ -46,6 +46,21 @@ BOOST_AUTO_TEST_CASE(workers_take_them_by_turns) {
   BOOST_TEST((taken == Order{3, 0, 3, 0, 3}));
 }
 
+BOOST_AUTO_TEST_CASE(one_that_has_failed_is_left_for_the_one_with_the_most_memory_free) {
+  auto devices = two_pairs();
+  for (std::size_t i = 0; i < 4; ++i) devices[i].free_bytes = i == 2 ? 80 : 10;
+  const Order order{0, 1, 2, 3};
+  BOOST_TEST(gpu_of_turn(1, order, devices, {}) == 1);
+  BOOST_TEST(gpu_of_turn(1, order, devices, Chosen{"GPU-1a"}) == 2);
+  BOOST_TEST(gpu_of_turn(4, order, devices, Chosen{"GPU-1a"}) == 0);
+  BOOST_TEST(gpu_of_turn(2, order, devices, Chosen{"GPU-1a", "GPU-2a"}) == 0);
+  BOOST_CHECK_EXCEPTION(gpu_of_turn(0, Order{1}, devices, Chosen{"GPU-1a"}), Error,
+                        [](const Error& error) {
+                          return error.kind() == ErrorKind::unavailable &&
+                                 std::string(error.what()).find("GPU-1a") != std::string::npos;
+                        });
+}
+
 BOOST_AUTO_TEST_CASE(one_that_is_not_there_is_named_with_those_that_are) {
   const auto refuses = [](const Chosen& chosen, const std::vector<std::string>& words) {
     BOOST_CHECK_EXCEPTION(gpus_in_order(two_pairs(), chosen), Error, [&](const Error& error) {

@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "tensor/errors/error.h"
+#include "tensor/errors/device_error.h"
 
 namespace troupe::tensor::cuda {
 
 void check(cudaError_t code, const char* call) {
   if (code == cudaSuccess) return;
-  throw Error(
-      ErrorKind::internal,
+  throw DeviceError(
       fmt::format("CUDA: {} failed with {} ({}: {}). This process can use its GPU no more "
                   "and ends; if a new one fails in the same way, look at dmesg for a line "
                   "with Xid, or run compute-sanitizer",

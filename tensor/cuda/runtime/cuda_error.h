@@ -5,7 +5,7 @@
 
 namespace troupe::tensor::cuda {
 
-/// Throws Error{internal} unless `code` is cudaSuccess. `call` names what was called. After an
+/// Throws DeviceError unless `code` is cudaSuccess. `call` names what was called. After an
 /// error other than a lack of memory every later call of the process may fail, too: it has to end,
 /// and another worker takes its place. A lack of memory is told apart with its numbers by
 /// CudaDevice::allocate().

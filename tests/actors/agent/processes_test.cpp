@@ -221,7 +221,8 @@ BOOST_AUTO_TEST_CASE(bootstraps_survive_their_text) {
                                   .cores = 12,
                                   .device = "",
                                   .ports = "29600-29700",
-                                  .log_dir = "/a dir/with spaces"};
+                                  .log_dir = "/a dir/with spaces",
+                                  .failed_gpus = {"GPU-1", "GPU-2"}};
   const WorkerBootstrap copy = parse_bootstrap(to_text(bootstrap));
   BOOST_TEST(copy.host == bootstrap.host);
   BOOST_TEST(copy.port == bootstrap.port);
@@ -231,6 +232,8 @@ BOOST_AUTO_TEST_CASE(bootstraps_survive_their_text) {
   BOOST_TEST(copy.device == bootstrap.device);
   BOOST_TEST(copy.ports == bootstrap.ports);
   BOOST_TEST(copy.log_dir == bootstrap.log_dir);
+  BOOST_TEST((copy.failed_gpus == bootstrap.failed_gpus));
+  BOOST_TEST(parse_bootstrap(to_text(WorkerBootstrap{.token = "t"})).failed_gpus.empty());
   for (const char* text : {"", "h\n", "h\nx\nt\n0\n1\n2\n\n\nd\n", "\n\n\n\n\n"})
     BOOST_CHECK_THROW(parse_bootstrap(text), std::exception);
 }
