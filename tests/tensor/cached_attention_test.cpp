@@ -230,6 +230,46 @@ BOOST_AUTO_TEST_CASE(a_sequence_has_the_same_bits_alone_and_among_others_and_tok
   });
 }
 
+/// Of few rows a device may divide the keys.
+BOOST_AUTO_TEST_CASE(single_tokens_of_long_and_short_sequences_have_the_bits_of_a_prompt) {
+  for_each_setup([&](DType dtype, Host& host) {
+    const CachedAttentionShape shape{.rows = 600,
+                                     .sequences = 3,
+                                     .capacity = 264,
+                                     .heads = 1,
+                                     .kv_heads = 1,
+                                     .head_dim = 8,
+                                     .dtype = dtype};
+    Layer layer(host, shape, true);
+    Call prompts;
+    for (std::int32_t sequence = 0; sequence < 3; ++sequence) {
+      const std::int32_t last = std::vector{263, 0, 128}.at(static_cast<std::size_t>(sequence));
+      for (std::int32_t position = 0; position <= last; ++position)
+        prompts.push_back({sequence, position});
+    }
+    prompts.resize(static_cast<std::size_t>(shape.rows));  // the rest is padding
+    const Tensor all = layer.forward(prompts);
+    const auto bits_in = [](const Tensor& out, std::size_t row) {
+      const HostBytes bytes = Host::bytes_of(out);
+      const auto width = bytes.size() / static_cast<std::size_t>(out.shape[0]);
+      const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(row * width);
+      return HostBytes(begin, begin + static_cast<std::ptrdiff_t>(width));
+    };
+    for (const std::size_t position : {0u, 127u, 128u, 255u, 256u, 263u})
+      BOOST_TEST((bits_in(layer.forward({{0, static_cast<std::int32_t>(position)}}), 0) ==
+                  bits_in(all, position)),
+                 "position " << position);
+    const Tensor together = layer.forward({{2, 128}, {}, {0, 263}, {1, 0}});
+    BOOST_TEST((bits_in(together, 0) == bits_in(all, 264 + 1 + 128)));
+    BOOST_TEST((bits_in(together, 1) == bits_in(all, 599)), "a row of no token");
+    BOOST_TEST((bits_in(together, 2) == bits_in(all, 263)));
+    BOOST_TEST((bits_in(together, 3) == bits_in(all, 264)));
+    const Values out = Host::read(together), expected = layer.expected(0);
+    check_near(Values(out.begin() + 16, out.begin() + 24),
+               Values(expected.end() - 8, expected.end()), tolerance_of(dtype));
+  });
+}
+
 BOOST_AUTO_TEST_CASE(refuses_shapes_that_have_no_meaning) {
   Host host(1);
   const CachedAttentionShape good{

@@ -36,26 +36,34 @@ std::int64_t KernelCachedAttention::cache_elements() const {
          padded_width(shape_.dtype, shape_.head_dim);
 }
 
+/// Without pointers.
+CachedAttentionArguments KernelCachedAttention::arguments(std::int64_t rows) const {
+  return {.rows = static_cast<int>(rows),
+          .sequences = static_cast<int>(shape_.sequences),
+          .capacity = static_cast<int>(shape_.capacity),
+          .heads = static_cast<int>(shape_.heads),
+          .kv_heads = static_cast<int>(shape_.kv_heads),
+          .head_dim = static_cast<int>(shape_.head_dim),
+          .row_width = static_cast<int>(padded_width(shape_.dtype, shape_.head_dim)),
+          .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape_.head_dim)))};
+}
+
+std::size_t KernelCachedAttention::scratch_bytes() const {
+  return cached_attention_scratch(arguments(shape_.rows));
+}
+
 void KernelCachedAttention::forward(Stream& stream, const Tensor& qkv, const CachedTokens& tokens,
                                     const Tensor& cache, const Tensor& out) {
-  const std::int64_t rows = check(shape_, tokens, qkv, out);
+  CachedAttentionArguments x = arguments(check(shape_, tokens, qkv, out));
   TROUPE_ASSERT(cache.dtype == shape_.dtype && cache.num_elements() == cache_elements());
-  const CachedAttentionArguments x{
-      .rows = static_cast<int>(rows),
-      .sequences = static_cast<int>(shape_.sequences),
-      .capacity = static_cast<int>(shape_.capacity),
-      .heads = static_cast<int>(shape_.heads),
-      .kv_heads = static_cast<int>(shape_.kv_heads),
-      .head_dim = static_cast<int>(shape_.head_dim),
-      .row_width = static_cast<int>(padded_width(shape_.dtype, shape_.head_dim)),
-      .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape_.head_dim))),
-      .row_sequences = tokens.sequences.as<std::int32_t>(),
-      .row_positions = tokens.positions.as<std::int32_t>(),
-      .cos = tokens.cos.as<float>(),
-      .sin = tokens.sin.as<float>(),
-      .qkv = qkv.data,
-      .cache = cache.data,
-      .out = out.data};
+  x.row_sequences = tokens.sequences.as<std::int32_t>();
+  x.row_positions = tokens.positions.as<std::int32_t>();
+  x.cos = tokens.cos.as<float>();
+  x.sin = tokens.sin.as<float>();
+  x.qkv = qkv.data;
+  x.cache = cache.data;
+  x.out = out.data;
+  x.parts = static_cast<float*>(scratch_);
   launch_store_in_cache(shape_.dtype, x, handle_of(stream));
   launch_cached_attention(shape_.dtype, x, handle_of(stream));
 }

@@ -14,13 +14,16 @@ class KernelCachedAttention final : public CachedAttention {
   explicit KernelCachedAttention(const CachedAttentionShape& shape);
 
   std::int64_t cache_elements() const override;
-  std::size_t scratch_bytes() const override { return 0; }
-  void set_scratch(void*) override {}
+  std::size_t scratch_bytes() const override;
+  void set_scratch(void* scratch) override { scratch_ = scratch; }
   void forward(Stream& stream, const Tensor& qkv, const CachedTokens& tokens, const Tensor& cache,
                const Tensor& out) override;
 
  private:
+  CachedAttentionArguments arguments(std::int64_t rows) const;
+
   const CachedAttentionShape shape_;
+  void* scratch_ = nullptr;
 };
 
 }  // namespace troupe::tensor::cuda

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tensor/cuda/kernels/grid/grid_types.h"
@@ -19,13 +20,17 @@ struct CachedAttentionArguments {
   const std::int32_t* row_positions = nullptr;  ///< [T]
   const float *cos = nullptr, *sin = nullptr;   ///< [T, D/2]  null: nothing is rotated
   const void* qkv = nullptr;                    ///< [T, (H + 2K)*D]
-  void* cache = nullptr;  ///< keys [B, K, N, W], then values; aligned to 16 bytes
-  void* out = nullptr;    ///< [T, H*D]
+  void* cache = nullptr;   ///< keys [B, K, N, W], then values; aligned to 16 bytes
+  void* out = nullptr;     ///< [T, H*D]
+  float* parts = nullptr;  ///< cached_attention_scratch() bytes
 };
 
 /// Puts the rows' keys, rotated, and values into the cache, with zeros from column D on.
 void launch_store_in_cache(DType dtype, const CachedAttentionArguments& x, cudaStream_t stream);
-/// Fills out from qkv and the cache. D is at most kMostHeadDim.
+/// Bytes of device memory in which any call with at most x.rows rows works.
+std::size_t cached_attention_scratch(const CachedAttentionArguments& x);
+/// Fills out from qkv and the cache. D is at most kMostHeadDim. A row has the same bits in every
+/// call.
 void launch_cached_attention(DType dtype, const CachedAttentionArguments& x, cudaStream_t stream);
 
 }  // namespace troupe::tensor::cuda
