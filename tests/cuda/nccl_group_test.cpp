@@ -115,6 +115,51 @@ BOOST_AUTO_TEST_CASE(the_librarys_own_sums_are_equal_on_all_members) {
   BOOST_TEST(differing < 20'000 / 100);  // where large numbers cancel
 }
 
+/// While a part is added, others travel.
+BOOST_AUTO_TEST_CASE(a_sum_in_many_parts_has_the_bits_of_one_in_few) {
+  const std::uint64_t seed = fresh_seed();
+  constexpr std::size_t kCount = 1'000'000, kPiece = 250'000;  // 4 parts of a slice, or 1
+  NcclMembers members(2);
+  const auto made = members.make_ready({.name = "g"});
+  std::vector<std::vector<float>> whole(2), pieces(2);
+  std::vector<std::thread> threads;
+  for (std::size_t m = 0; m < 2; ++m)
+    threads.emplace_back([&, m] {
+      const auto stream = members.device(m).make_stream();
+      whole[m] = pieces[m] = values_of<float>(seed, static_cast<int>(m), kCount);
+      made[m].group->all_reduce(*stream, view(whole[m]))->wait();
+      for (std::size_t begin = 0; begin < kCount; begin += kPiece) {
+        const tensor::Tensor piece{pieces[m].data() + begin, tensor::DType::f32,
+                                   tensor::Shape{static_cast<std::int64_t>(kPiece)}};
+        made[m].group->all_reduce(*stream, piece)->wait();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  BOOST_TEST((same_bits(whole[0], whole[1]) && same_bits(whole[0], pieces[0])));
+}
+
+BOOST_AUTO_TEST_CASE(a_part_that_cannot_travel_ends_a_sum) {
+  const Setting fails("FAKE_NCCL_FAIL", "ncclSend:6:3");
+  NcclMembers members(2);
+  const auto made = members.make_ready({.name = "g"});
+  std::vector<std::string> texts(2);
+  std::vector<std::thread> threads;
+  for (std::size_t m = 0; m < 2; ++m)
+    threads.emplace_back([&, m] {
+      const auto stream = members.device(m).make_stream();
+      std::vector<float> x(1'000'000);
+      try {
+        made[m].group->all_reduce(*stream, view(x))->wait();
+      } catch (const Error& error) {
+        texts[m] = error.what();
+        made[1 - m].group->abort("the other member has failed");
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  BOOST_TEST(has(texts[0] + texts[1], "3 (internal error)"), texts[0] + texts[1]);
+  BOOST_TEST((!texts[0].empty() && !texts[1].empty()));
+}
+
 // --- communicators
 
 BOOST_AUTO_TEST_CASE(groups_of_the_same_members_share_a_communicator) {

@@ -28,7 +28,8 @@ NcclCollectives::NcclCollectives(Device& device, const LibrarySearch& search, Gr
     fault_ = error.what();
     return;
   }
-  stream_.reset(&kernel_stream(*device.make_stream().release()));
+  for (auto* const stream : {&stream_, &adding_})
+    stream->reset(&kernel_stream(*device.make_stream().release()));
   service_.emplace(*library_, std::move(threads));
 }
 
@@ -55,7 +56,7 @@ std::shared_ptr<NcclCommunicator> NcclCollectives::communicator_of(const GroupSp
                                                                    Stream& stream) {
   if (auto found = service_->find(spec.epoch, spec.members)) return found;
   // The largest that a collective takes, so that none has to wait for more.
-  (void)stream_->scratch(static_cast<std::size_t>(hosts.size()) * kPartBytes);
+  (void)stream_->scratch(kPartsAtOnce * static_cast<std::size_t>(hosts.size()) * kPartBytes);
   std::array<std::int32_t, sizeof(ncclUniqueId) / sizeof(std::int32_t)> words{};
   ncclUniqueId id{};
   if (hosts.member() == 0) {

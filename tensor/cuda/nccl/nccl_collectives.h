@@ -29,6 +29,8 @@ class NcclCollectives final : public DeviceGroups {
 
   Device& device() { return device_; }
   KernelStream& stream() { return *stream_; }
+  /// The stream of sums beside what travels.
+  KernelStream& adding() { return *adding_; }
   NcclService& service() { return *service_; }
 
  private:
@@ -39,7 +41,7 @@ class NcclCollectives final : public DeviceGroups {
   Device& device_;
   std::optional<NcclLibrary> library_;
   std::string fault_;  ///< why there is no library
-  std::unique_ptr<KernelStream> stream_;
+  std::unique_ptr<KernelStream> stream_, adding_;
   std::optional<NcclService> service_;
 };
 

@@ -12,6 +12,15 @@ namespace {
 /// An all-reduce of at most this size is gathered by every member: one exchange instead of two.
 constexpr std::int64_t kGatheredBytes = 32 << 10;
 constexpr std::int64_t kAlignment = 256;
+/// A slice has so many parts, unless they would be smaller than it takes to send one, or larger
+/// than the scratch memory has room for.
+constexpr std::int64_t kPartsWanted = 4, kLeastPartBytes = 512 << 10;
+/// No part.
+constexpr std::int64_t kNone = -1;
+
+std::int64_t divide_up(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
 
 std::int64_t elements_of(std::span<const Tensor> row) {
   std::int64_t elements = 0;
@@ -30,12 +39,15 @@ Tensor elements(const Tensor& of, std::int64_t begin, std::int64_t count) {
 }  // namespace
 
 NcclExchange::NcclExchange(NcclCommunicator* communicator, KernelStream& stream,
-                           CollectiveSums sums)
+                           KernelStream& adding, CollectiveSums sums)
     : communicator_(communicator),
       stream_(stream),
+      adding_(adding),
       sums_(sums),
-      slices_(static_cast<std::size_t>(size())),
-      parts_(slices_.size()) {}
+      slices_(static_cast<std::size_t>(size())) {
+  for (auto* const events : {&gathered_, &added_})
+    for (auto& event : *events) event = stream.device().make_event();
+}
 
 void NcclExchange::queue(const CollectiveCall& call) {
   switch (call.operation) {
@@ -190,50 +202,91 @@ void NcclExchange::reduce_scatter(const CollectiveCall& call) {
   reduce_slices(call);
 }
 
-/// Reduces this member's slice, part by part, so that the scratch memory has a limit. Results of an
-/// all-reduce go to the other members, unless they have them too because all slices are one.
+/// Reduces this member's slice. Results of an all-reduce go to the other members, unless they have
+/// them too because all slices are one.
 void NcclExchange::reduce_slices(const CollectiveCall& call) {
-  const auto self = static_cast<std::size_t>(member());
   const std::int64_t element = bytes_of(call.in[0]);
-  const std::int64_t step = static_cast<std::int64_t>(kPartBytes) / element;
   std::int64_t most = 0;
   for (const Slice& slice : slices_) most = std::max(most, slice.size);
-  for (std::int64_t done = 0; done < most; done += step) {
-    for (std::size_t m = 0; m < slices_.size(); ++m) {
-      const std::int64_t left = std::max<std::int64_t>(slices_[m].size - done, 0);
-      parts_[m] = {slices_[m].begin + done, std::min(step, left)};
-    }
-    const std::int64_t stride =
-        (parts_[self].size * element + kAlignment - 1) / kAlignment * kAlignment;
-    auto* const received =
-        static_cast<std::byte*>(stream_.scratch(slices_.size() * static_cast<std::size_t>(stride)));
-    gather_values(call.in, received, stride);
-    add_values(call, done, received, stride);
-    const bool is_gathered = slices_.front().begin == slices_.back().begin;
-    if (call.operation == Operation::all_reduce && !is_gathered) spread_results(call.out);
-  }
+  if (most == 0) return;
+  step_ = std::clamp(divide_up(most, kPartsWanted), kLeastPartBytes / element,
+                     static_cast<std::int64_t>(kPartBytes) / element);
+  num_parts_ = divide_up(most, step_);
+  stride_ = divide_up(part_of(member(), 0).size * element, kAlignment) * kAlignment;
+  const auto at_once = std::min<std::int64_t>(num_parts_, kPartsAtOnce);
+  received_ = static_cast<std::byte*>(
+      stream_.scratch(static_cast<std::size_t>(at_once * size() * stride_)));
+  const bool is_gathered = slices_.front().begin == slices_.back().begin;
+  const bool spreads = call.operation == Operation::all_reduce && !is_gathered;
+  exchange(call, 0, kNone);
+  if (num_parts_ == 1)
+    add_values(call, 0, stream_);
+  else
+    reduce_parts(call, spreads);
+  if (spreads) exchange(call, kNone, num_parts_ - 1);
 }
 
-/// Sends each member the values of its part, and receives theirs of this one's, as one row each.
-void NcclExchange::gather_values(std::span<const Tensor> row, std::byte* to, std::int64_t stride) {
-  const Slice own = parts_[static_cast<std::size_t>(member())];
-  communicator_->queue(stream_.handle(), [&](NcclBatch& batch) {
-    for (int other = 0; other < size(); ++other) {
-      if (other == member()) continue;
-      send(batch, row, parts_[static_cast<std::size_t>(other)], other);
-      const Tensor place{to + other * stride, row[0].dtype, Shape{own.size}};
-      // In pieces as they are sent.
-      visit(row, own, [&](const Piece& piece) {
-        receive(batch, {&place, 1}, {piece.offset, piece.size}, other);
-      });
+/// Adds all parts, beside the exchange of the others, and spreads the results of all but the last.
+void NcclExchange::reduce_parts(const CollectiveCall& call, bool spreads) {
+  const auto of = [](auto& events, std::int64_t part) -> Event& {
+    return *events[static_cast<std::size_t>(part) % kPartsAtOnce];
+  };
+  try {
+    for (std::int64_t part = 0; part < num_parts_; ++part) {
+      of(gathered_, part).record(stream_);
+      of(gathered_, part).wait(adding_);
+      add_values(call, part, adding_);
+      of(added_, part).record(adding_);
+      // The next part takes the memory of the one before, whose results go now.
+      if (part > 0) of(added_, part - 1).wait(stream_);
+      exchange(call, part + 1 < num_parts_ ? part + 1 : kNone,
+               spreads && part > 0 ? part - 1 : kNone);
     }
+  } catch (...) {  // whose sums may be under way
+    of(added_, 0).record(adding_);
+    of(added_, 0).wait(stream_);
+    throw;
+  }
+  of(added_, num_parts_ - 1).wait(stream_);
+}
+
+NcclExchange::Slice NcclExchange::part_of(int member, std::int64_t part) const {
+  const Slice& slice = slices_[static_cast<std::size_t>(member)];
+  const std::int64_t done = std::min(part * step_, slice.size);
+  return {slice.begin + done, std::min(step_, slice.size - done)};
+}
+
+/// The others' values of a part, a row each.
+std::byte* NcclExchange::received(std::int64_t part) const {
+  return received_ + part % static_cast<std::int64_t>(kPartsAtOnce) * size() * stride_;
+}
+
+/// Exchanges the values of one part and the results of another at once.
+void NcclExchange::exchange(const CollectiveCall& call, std::int64_t gathered,
+                            std::int64_t spread) {
+  if (gathered == kNone && spread == kNone) return;
+  communicator_->queue(stream_.handle(), [&](NcclBatch& batch) {
+    if (gathered != kNone) gather_values(batch, call.in, gathered);
+    if (spread != kNone) spread_results(batch, call.out, spread);
   });
 }
 
-void NcclExchange::add_values(const CollectiveCall& call, std::int64_t done,
-                              const std::byte* received, std::int64_t stride) {
-  const Slice own = parts_[static_cast<std::size_t>(member())];
-  visit(call.in, own, [&](const Piece& piece) {
+/// Sends each member the values of its part, and receives theirs of this one's.
+void NcclExchange::gather_values(NcclBatch& batch, std::span<const Tensor> row, std::int64_t part) {
+  const Slice own = part_of(member(), part);
+  for (int other = 0; other < size(); ++other) {
+    if (other == member()) continue;
+    send(batch, row, part_of(other, part), other);
+    const Tensor place{received(part) + other * stride_, row[0].dtype, Shape{own.size}};
+    // In pieces as they are sent.
+    visit(row, own, [&](const Piece& piece) {
+      receive(batch, {&place, 1}, {piece.offset, piece.size}, other);
+    });
+  }
+}
+
+void NcclExchange::add_values(const CollectiveCall& call, std::int64_t part, KernelStream& stream) {
+  visit(call.in, part_of(member(), part), [&](const Piece& piece) {
     const bool in_place = call.operation == Operation::all_reduce;
     const Tensor& out = call.out[0];
     launch_ordered_sum(
@@ -243,22 +296,21 @@ void NcclExchange::add_values(const CollectiveCall& call, std::int64_t done,
          .members = size(),
          .own = member(),
          .own_values = piece.data,
-         .received = received + piece.offset * bytes_of(call.in[0]),
-         .stride = stride,
-         .out = in_place ? piece.data : elements(out, done + piece.offset, piece.size).data,
+         .received = received(part) + piece.offset * bytes_of(call.in[0]),
+         .stride = stride_,
+         .out = in_place ? piece.data : elements(out, part * step_ + piece.offset, piece.size).data,
          .count = piece.size},
-        stream_.handle());
+        stream.handle());
   });
 }
 
-void NcclExchange::spread_results(std::span<const Tensor> row) {
-  communicator_->queue(stream_.handle(), [&](NcclBatch& batch) {
-    for (int other = 0; other < size(); ++other) {
-      if (other == member()) continue;
-      send(batch, row, parts_[static_cast<std::size_t>(member())], other);
-      receive(batch, row, parts_[static_cast<std::size_t>(other)], other);
-    }
-  });
+void NcclExchange::spread_results(NcclBatch& batch, std::span<const Tensor> row,
+                                  std::int64_t part) {
+  for (int other = 0; other < size(); ++other) {
+    if (other == member()) continue;
+    send(batch, row, part_of(member(), part), other);
+    receive(batch, row, part_of(other, part), other);
+  }
 }
 
 }  // namespace troupe::tensor::cuda

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -13,18 +15,22 @@
 
 namespace troupe::tensor::cuda {
 
-/// What every two members of a group have for each other in parts: the scratch memory of a
-/// reduction has so many bytes for each member.
-inline constexpr std::size_t kPartBytes = std::size_t{4} << 20;
+/// Bytes of the largest part of a reduction that every two members have for each other. The scratch
+/// memory of a reduction has two parts for each member.
+inline constexpr std::size_t kPartBytes = std::size_t{2} << 20;
+inline constexpr std::size_t kPartsAtOnce = 2;
 
 /// Queues collectives on a stream, as calls of NCCL and, for sums in member order, kernels of our
 /// own: a reduction is divided into a slice for each member, which gets the others' values of it,
-/// adds them in ascending order, and sends the result to all. A small one is not divided: every
-/// member gets all values.
+/// adds them in ascending order, and sends the result to all. A large one is done in parts: while a
+/// part is added, on a stream of its own, the values of the next and the results of the one before
+/// travel. A small one is not divided: every member gets all values.
 class NcclExchange {
  public:
-  /// `communicator` is null for a group of one member. All references outlive this.
-  NcclExchange(NcclCommunicator* communicator, KernelStream& stream, CollectiveSums sums);
+  /// `communicator` is null for a group of one member. `adding` is for sums beside what travels,
+  /// and nobody else's between two calls of queue(). All references outlive this.
+  NcclExchange(NcclCommunicator* communicator, KernelStream& stream, KernelStream& adding,
+               CollectiveSums sums);
 
   int size() const { return communicator_ ? communicator_->size() : 1; }
   int member() const { return communicator_ ? communicator_->member() : 0; }
@@ -57,19 +63,27 @@ class NcclExchange {
   void barrier();
   bool is_of_library(const CollectiveCall& call) const;
   void reduce_slices(const CollectiveCall& call);
-  void gather_values(std::span<const Tensor> row, std::byte* to, std::int64_t stride);
-  void add_values(const CollectiveCall& call, std::int64_t done, const std::byte* received,
-                  std::int64_t stride);
-  void spread_results(std::span<const Tensor> row);
+  void reduce_parts(const CollectiveCall& call, bool spreads);
+  Slice part_of(int member, std::int64_t part) const;
+  std::byte* received(std::int64_t part) const;
+  void exchange(const CollectiveCall& call, std::int64_t gathered, std::int64_t spread);
+  void gather_values(NcclBatch& batch, std::span<const Tensor> row, std::int64_t part);
+  void spread_results(NcclBatch& batch, std::span<const Tensor> row, std::int64_t part);
+  void add_values(const CollectiveCall& call, std::int64_t part, KernelStream& stream);
   void copy_own(const CollectiveCall& call);
   void copy(const Tensor& from, std::int64_t from_begin, const Tensor& to, std::int64_t to_begin,
             std::int64_t count);
 
   NcclCommunicator* const communicator_;
-  KernelStream& stream_;
+  KernelStream &stream_, &adding_;
   const CollectiveSums sums_;
   std::vector<Slice> slices_;  ///< of a reduction, by the member that adds them
-  std::vector<Slice> parts_;   ///< of the slices, that are under way
+  std::int64_t step_ = 0;      ///< elements of a part of a slice
+  std::int64_t num_parts_ = 0;
+  std::byte* received_ = nullptr;  ///< the others' values of parts, in scratch memory
+  std::int64_t stride_ = 0;        ///< bytes there between two members
+  /// By parts at once: their values have come; their sums are there.
+  std::array<std::unique_ptr<Event>, kPartsAtOnce> gathered_, added_;
 };
 
 }  // namespace troupe::tensor::cuda

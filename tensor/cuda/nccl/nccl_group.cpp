@@ -52,7 +52,7 @@ NcclGroup::NcclGroup(NcclCollectives& shared, const GroupSpec& spec,
     : shared_(shared),
       spec_(spec),
       communicator_(std::move(communicator)),
-      exchange_(communicator_.get(), shared.stream(), spec.sums),
+      exchange_(communicator_.get(), shared.stream(), shared.adding(), spec.sums),
       counts_(spec.members.size()) {}
 
 NcclGroup::~NcclGroup() {
