@@ -10,7 +10,7 @@
 namespace troupe::actors {
 
 /// What a process takes of a GPU before it allocates anything: its context, and the code of kernels
-/// and libraries. An estimate, not measured.
+/// and libraries. An estimate, for when it was not measured (RunSpec::Cluster::context_bytes).
 inline constexpr std::int64_t kContextBytes = std::int64_t{512} << 20;
 /// What the libraries of CUDA add to a worker process. Measured: cuBLASLt alone takes 200 MB of
 /// resident memory.

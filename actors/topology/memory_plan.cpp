@@ -54,13 +54,13 @@ bool on_gpu(const RunSpec& spec) {
 }
 
 /// The memory of a stage alone. `cpu` plans what is alike on every device.
-RankMemory memory_of_stage(const stages::StageSpec& stage, const tensor::DeviceSpec& device,
+RankMemory memory_of_stage(const stages::StageSpec& stage, const RunSpec::Cluster& cluster,
                            tensor::Device& cpu) {
   RankMemory memory{.allocated = {.stage = stages::plan_memory(stage, cpu)}};
-  if (device.kind == tensor::DeviceKind::cpu) return memory;
+  if (cluster.device.kind == tensor::DeviceKind::cpu) return memory;
   memory.allocated.stage.packed = packed_bytes_on_gpu(stage, memory.allocated.stage);
-  memory.workspace = workspace_on_gpu(stage, device.deterministic);
-  memory.context = kContextBytes;
+  memory.workspace = workspace_on_gpu(stage, cluster.device.deterministic);
+  memory.context = cluster.context_bytes.value_or(kContextBytes);
   memory.process += kCudaHostBytes;
   memory.on_gpu = true;
   return memory;
@@ -69,7 +69,7 @@ RankMemory memory_of_stage(const stages::StageSpec& stage, const tensor::DeviceS
 /// The memory of a rank of the first replica.
 RankMemory memory_of_rank(const RunSpec& spec, const ClusterShape& shape, const RankAssembly& part,
                           int rank, tensor::Device& cpu) {
-  RankMemory bytes = memory_of_stage(part.stage, spec.cluster.device, cpu);
+  RankMemory bytes = memory_of_stage(part.stage, spec.cluster, cpu);
   stages::DataParallelSpec data_parallel = spec.data_parallel;
   data_parallel.microbatches = static_cast<int>(spec.batch.microbatches(shape.mesh.dp));
   AllocatedMemory& allocated = bytes.allocated;

@@ -22,6 +22,7 @@
 #include "launch/host/machine.h"
 #include "launch/host/quantities.h"
 #include "tensor/errors/error.h"
+#include "tensor/libraries/context_size.h"
 #include "tensor/libraries/gpu_choice.h"
 #include "transport/node/ucx_node.h"
 
@@ -157,15 +158,21 @@ std::string peers_text(const tensor::DeviceInfo& gpu) {
   return fmt::format("peer access to {}", fmt::join(gpu.peers, ", "));
 }
 
+std::string context_text(const tensor::DeviceInfo& gpu) {
+  if (gpu.context_bytes == 0) return "";
+  return fmt::format(", a process's context takes {}",
+                     bytes_text(static_cast<std::int64_t>(gpu.context_bytes)));
+}
+
 Checkup gpu(std::size_t index, const tensor::DeviceInfo& gpu) {
   const auto bytes = static_cast<std::int64_t>(gpu.memory_bytes);
   return {.what = fmt::format("gpu {}", index),
           .detail = fmt::format(
               "{} ({}), compute capability {}.{}, {} multiprocessors, {}, {} of "
-              "it free, {}, {}",
+              "it free{}, {}, {}",
               gpu.name, gpu.uuid, gpu.major, gpu.minor, gpu.multiprocessors, bytes_text(bytes),
-              bytes_text(static_cast<std::int64_t>(gpu.free_bytes)), peers_text(gpu),
-              gpu.shares_memory ? "edges may be peer" : "edges are staged")};
+              bytes_text(static_cast<std::int64_t>(gpu.free_bytes)), context_text(gpu),
+              peers_text(gpu), gpu.shares_memory ? "edges may be peer" : "edges are staged")};
 }
 
 }  // namespace
@@ -212,7 +219,9 @@ std::string to_text(const Checkup& checkup) {
 }
 
 int run(const DevicesOptions&) {
-  print(nlohmann::json(tensor::report_cuda_devices()).dump() + "\n");
+  tensor::DeviceReport report = tensor::report_cuda_devices();
+  tensor::measure_contexts(report);
+  print(nlohmann::json(report).dump() + "\n");
   return 0;
 }
 

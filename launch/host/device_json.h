@@ -10,8 +10,10 @@
 namespace troupe::tensor {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(LibraryVersion, name, version, path)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceInfo, name, uuid, major, minor, multiprocessors,
-                                   memory_bytes, free_bytes, peers, shares_memory)
+// A run of an earlier version has told less of its GPUs.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE_WITH_DEFAULT(DeviceInfo, name, uuid, major, minor,
+                                                multiprocessors, memory_bytes, free_bytes,
+                                                context_bytes, peers, shares_memory)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(DeviceReport, driver, libraries, devices, fault, emulates,
                                    collectives_fault)
 

@@ -20,9 +20,10 @@ struct DeviceInfo {
   int major = 0, minor = 0;  ///< its compute capability
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
-  std::size_t free_bytes = 0;  ///< that no process uses now; 0 if the driver does not tell
-  std::vector<int> peers;      ///< other devices whose memory it reads and writes directly
-  bool shares_memory = false;  ///< whether other processes can map its memory
+  std::size_t free_bytes = 0;     ///< that no process uses now; 0 if the driver does not tell
+  std::size_t context_bytes = 0;  ///< by measure_contexts(); 0: not measured
+  std::vector<int> peers;         ///< other devices whose memory it reads and writes directly
+  bool shares_memory = false;     ///< whether other processes can map its memory
 };
 
 struct LibraryVersion {

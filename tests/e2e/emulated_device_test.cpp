@@ -62,6 +62,19 @@ BOOST_AUTO_TEST_CASE(status_tells_the_gpu_of_each_rank) {
   BOOST_TEST(run.finish().exit_code == 0);
 }
 
+BOOST_AUTO_TEST_CASE(plans_count_the_context_that_was_measured) {
+  const Workplace place;
+  const auto context_in = [&](const Keys& keys) -> std::int64_t {
+    const Finished plan = troupe({"plan", place.manifest("planned", keys), "--json"});
+    BOOST_REQUIRE_MESSAGE(plan.exit_code == 0, plan.err);
+    return nlohmann::json::parse(plan.out).at("ranks").at(0).at("estimated_bytes").at("context");
+  };
+  BOOST_TEST(context_in(kCuda) == std::int64_t{300} << 20);
+  const Finished doctor = troupe({"doctor"});
+  BOOST_TEST(doctor.out.find("a process's context takes 300.0 MiB") != std::string::npos,
+             doctor.out);
+}
+
 BOOST_AUTO_TEST_CASE(a_checkpoint_resumes_with_the_same_bits) {
   const Workplace place;
   const Numbers whole = trained(place, "whole", kCuda);

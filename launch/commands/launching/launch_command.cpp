@@ -286,7 +286,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   look_for_gpus(start.manifest, machine);
   require_gpu(start.manifest, machine);
   if (is_done(start, console)) return 0;
-  actors::RunSpec spec = to_run_spec(start.manifest);
+  actors::RunSpec spec = to_run_spec(start.manifest, machine);
   tensor::require_openmp_threads(spec.cluster.device.threads);
   Placement placement = place(spec);
   HostsPlan hosts = plan_hosts(options, start, job, console);

@@ -190,7 +190,7 @@ int run(const PlanOptions& options) {
   const auto goes_on_from =
       check_start(manifest, options.json ? nullptr : progress_line("verifying the checkpoint,"),
                   machine.free_threads);
-  const actors::RunSpec spec = to_run_spec(manifest);
+  const actors::RunSpec spec = to_run_spec(manifest, machine);
   const Placement placement = place(spec, progress_of(spec, options));
   for (const std::string& warning : warnings(spec, placement, machine))
     print_error("warning: " + warning);

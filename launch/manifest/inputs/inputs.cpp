@@ -104,4 +104,13 @@ std::vector<int> order_of_gpus(const Manifest& manifest, const Machine& machine)
                         [&] { return tensor::gpus_in_order(machine.gpus->devices, chosen); });
 }
 
+actors::RunSpec to_run_spec(const Manifest& manifest, const Machine& machine) {
+  actors::RunSpec spec = to_run_spec(manifest);
+  std::size_t most = 0;
+  for (const int gpu : order_of_gpus(manifest, machine))
+    most = std::max(most, machine.gpus->devices[static_cast<std::size_t>(gpu)].context_bytes);
+  if (most > 0) spec.cluster.context_bytes = static_cast<std::int64_t>(most);
+  return spec;
+}
+
 }  // namespace troupe::launch

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/topology/run_spec.h"
 #include "launch/host/machine.h"
 #include "launch/manifest/checks/check.h"
 #include "launch/manifest/toml/manifest.h"
@@ -46,5 +47,9 @@ void require_gpu(const Manifest& manifest, const Machine& machine);
 /// none, or nobody asked, or the manifest chooses instances of GPUs. Throws Error{unavailable} for
 /// a GPU that cluster.gpus names and the machine lacks.
 std::vector<int> order_of_gpus(const Manifest& manifest, const Machine& machine);
+
+/// The run of a manifest, to be planned on this machine: with what was measured of the GPUs that
+/// its ranks take by turns. look_for_gpus() has been called.
+actors::RunSpec to_run_spec(const Manifest& manifest, const Machine& machine);
 
 }  // namespace troupe::launch

@@ -32,6 +32,7 @@ BOOST_AUTO_TEST_CASE(gpus_driver_and_libraries_are_told) {
                                .multiprocessors = 132,
                                .memory_bytes = std::size_t{140} << 30,
                                .free_bytes = std::size_t{139} << 30,
+                               .context_bytes = std::size_t{420} << 20,
                                .peers = {1},
                                .shares_memory = true};
   const std::string text =
@@ -40,7 +41,8 @@ BOOST_AUTO_TEST_CASE(gpus_driver_and_libraries_are_told) {
                .devices = {gpu, {.name = "NVIDIA L4"}}});
   for (const char* word :
        {"gpu driver      580.65, for CUDA 13.0", "gpu 0", "NVIDIA H200 (GPU-7)",
-        "compute capability 9.0", "132 multiprocessors", "140.0 GiB, 139.0 GiB of it free",
+        "compute capability 9.0", "132 multiprocessors",
+        "140.0 GiB, 139.0 GiB of it free, a process's context takes 420.0 MiB, peer",
         "peer access to 1, edges may be peer", "gpu 1", "no peer access, edges are staged",
         "ranks take 0, 1 by turns", "libcudnn.so.9 9.19.0 in /lib/cudnn"})
     BOOST_TEST(text.find(word) != std::string::npos, "no '" << word << "' in\n" << text);

@@ -17,6 +17,7 @@ BOOST_AUTO_TEST_CASE(a_report_comes_back_from_json) {
                    .multiprocessors = 132,
                    .memory_bytes = std::size_t{141} << 30,
                    .free_bytes = std::size_t{140} << 30,
+                   .context_bytes = 300 << 20,
                    .peers = {1, 2},
                    .shares_memory = true}},
       .fault = "a \"fault\"",
@@ -29,6 +30,7 @@ BOOST_AUTO_TEST_CASE(a_report_comes_back_from_json) {
   BOOST_TEST(back.emulates);
   BOOST_REQUIRE(back.devices.size() == 1u);
   BOOST_TEST(back.devices[0].free_bytes == std::size_t{140} << 30);
+  BOOST_TEST(back.devices[0].context_bytes == 300u << 20);
   BOOST_TEST(back.devices[0].peers == std::vector<int>({1, 2}), boost::test_tools::per_element());
   BOOST_TEST(back.devices[0].shares_memory);
   BOOST_REQUIRE(back.libraries.size() == 1u);
