@@ -122,6 +122,8 @@ std::string address_in(std::string_view bracketed, const Place& place) {
   const std::string address = name.substr(0, name.find('%'));
   const std::string_view link = std::string_view(name).substr(address.size());
   in6_addr ignored{};
+  if (address.find('\0') != std::string::npos)  // where inet_pton, and who reads an error, stop
+    place.fail(fmt::format("a zero byte follows '{}' in brackets", address.c_str()));
   if (!bracketed.ends_with(']') || inet_pton(AF_INET6, address.c_str(), &ignored) != 1 ||
       link == "%" || !std::ranges::all_of(link.substr(link.empty() ? 0 : 1), is_host_letter))
     place.fail(fmt::format("'{}' is no address of IPv6 in brackets, as [fe80::1]:2", bracketed));

@@ -60,6 +60,7 @@ BOOST_AUTO_TEST_CASE(addresses_of_ipv6_are_in_brackets) {
   expect_refused("fe80::1", {"'fe80::1'", "in brackets"});
   expect_refused("[fe80::1%]", {"[fe80::1%]"});
   expect_refused("[fe80::g]:2", {"[fe80::g]"});
+  expect_refused(std::string("[fe80::") + '\0' + "]:2", {"a zero byte follows 'fe80::'"});
   expect_refused("[fe80::1]x:2", {"[fe80::1]x"});
 }
 
