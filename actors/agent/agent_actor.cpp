@@ -3,10 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <caf/io/middleman.hpp>
 #include <utility>
 
 #include "actors/messages/secret.h"
+#include "actors/security/local_door.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::actors {
@@ -87,10 +87,10 @@ void AgentActor::on_exit() {
   residents_.clear();
 }
 
-void AgentActor::open_door_of_workers() {
-  const auto port = system().middleman().publish(caf::actor_cast<caf::actor>(this), 0, "127.0.0.1");
-  if (!port) return end(retry("cannot open a port for workers: " + system().render(port.error())));
-  door_ = *port;
+void AgentActor::open_door_of_workers() try {
+  door_ = publish_locally(caf::actor_cast<caf::actor>(this));
+} catch (const Error& error) {
+  end(retry(error.what()));
 }
 
 /// What it offers, now.

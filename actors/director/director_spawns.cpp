@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "actors/director/director.h"
+#include "actors/security/local_door.h"
 #include "tensor/errors/error.h"
 
 // How the director starts workers, and the port at which they join.
@@ -57,11 +58,7 @@ void Director::forget_delayed() {
 /// Opens the port at which workers join. It is open only while workers are expected.
 void Director::open_join_port() {
   if (port_ != 0) return;
-  const auto port = system().middleman().publish(caf::actor_cast<caf::actor>(this), 0, "127.0.0.1");
-  if (!port)
-    throw Error(ErrorKind::unavailable,
-                "cannot open a port for workers on 127.0.0.1: " + system().render(port.error()));
-  port_ = *port;
+  port_ = publish_locally(caf::actor_cast<caf::actor>(this));
 }
 
 void Director::close_join_port() {

@@ -101,8 +101,21 @@ std::string address_text(const std::string& host, int port) {
   return is_v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
+int free_port() {
+  for (const std::string any : {"::", "0.0.0.0"}) {  // the first has those of IPv4, too
+    std::string fault;
+    const Addresses where = find(any, 0, AI_NUMERICHOST, fault);
+    const Socket socket = where ? open_for(*where) : Socket();
+    if (socket.fd() >= 0 && bind(socket.fd(), where->ai_addr, where->ai_addrlen) == 0)
+      return port_of(socket);
+  }
+  unavailable("any address", 0, std::strerror(errno));
+}
+
 Socket listen_on(const std::string& address, transport::PortRange ports) {
-  for (int port = ports.first;; ++port) {
+  const bool any = ports.first == 0;
+  while (true) {
+    const int port = any ? free_port() : ports.first++;
     std::string fault;
     const Addresses where = find(address, port, AI_NUMERICHOST, fault);
     if (!where) unavailable(address, port, fault);
@@ -114,7 +127,8 @@ Socket listen_on(const std::string& address, transport::PortRange ports) {
         bind(socket.fd(), where->ai_addr, where->ai_addrlen) == 0 &&
         listen(socket.fd(), SOMAXCONN) == 0)
       return socket;
-    if (errno != EADDRINUSE || port >= ports.last) unavailable(address, port, std::strerror(errno));
+    const bool tries_again = any || port < ports.last;  // any: it has been taken since
+    if (errno != EADDRINUSE || !tries_again) unavailable(address, port, std::strerror(errno));
   }
 }
 

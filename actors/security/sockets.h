@@ -29,8 +29,10 @@ class Socket {
 std::string name_of_this_host();
 /// "10.0.0.1:80", "[fe80::1]:80".
 std::string address_text(const std::string& host, int port);
+/// A port that nobody on this host has, at any of its addresses. Throws Error{unavailable}.
+int free_port();
 /// Listens on a numeric address of this machine, at the first of the ports that is free; port 0:
-/// any. Throws Error{unavailable} naming it.
+/// any that is free at all addresses. Throws Error{unavailable} naming it.
 Socket listen_on(const std::string& address, transport::PortRange ports);
 int port_of(const Socket& socket);
 /// A socket, or why there is none.
