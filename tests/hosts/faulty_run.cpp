@@ -7,9 +7,14 @@
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <chrono>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <iostream>
+#include <mutex>
 #include <set>
+#include <sstream>
 #include <thread>
 
 namespace troupe::test {
@@ -68,6 +73,41 @@ void wait_a_little() {
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
+/// Ends the test with `why` unless it is destroyed in time: who waits in vain does not say for
+/// what.
+class Watchdog {
+ public:
+  explicit Watchdog(std::function<std::string()> why)
+      : thread_([this, why = std::move(why)](const std::stop_token& stop) {
+          constexpr std::chrono::seconds kPatience{150};
+          std::unique_lock lock(mutex_);
+          if (done_.wait_for(lock, stop, kPatience, [&] { return stop.stop_requested(); })) return;
+          if (stop.stop_requested()) return;
+          std::cerr << "nothing has happened for " << kPatience.count() << " s: " << why()
+                    << std::endl;
+          std::abort();
+        }) {}
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable_any done_;
+  std::jthread thread_;
+};
+
+/// The last lines of a file, without those that say which rank is slow.
+std::string last_lines(const std::string& file, std::size_t count) {
+  std::istringstream in(content_of(file));
+  std::deque<std::string> lines;
+  for (std::string line; std::getline(in, line);) {
+    if (line.find("straggler") != line.npos) continue;
+    lines.push_back(line.substr(0, 300));
+    if (lines.size() > count) lines.pop_front();
+  }
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
 }  // namespace
 
 FaultyRun::FaultyRun(const Workplace& place, const std::string& name, std::uint64_t seed)
@@ -100,6 +140,7 @@ std::string FaultyRun::describe(const Fault& fault) {
 }
 
 void FaultyRun::suffer(const Fault& fault) {
+  const Watchdog watchdog([&] { return describe(fault) + "\n" + state(); });
   const pid_t agent = agent_on(*lab_, fault.host);
   const std::size_t before = times_lost(fault.host);
   (this->*kKinds.at(fault.kind).happen)(fault.host);
@@ -109,7 +150,17 @@ void FaultyRun::suffer(const Fault& fault) {
   train(3);
 }
 
+std::string FaultyRun::state() const {
+  std::string text =
+      last_lines(dir_ + "/events.jsonl", 20) + last_lines(dir_ + "/logs/launcher.log", 20);
+  for (int host = 0; host < num_hosts_; ++host)
+    for (const Lab::Process& process : lab_->processes(host))
+      text += name_of(host) + ": " + std::to_string(process.pid) + " " + process.command + "\n";
+  return text;
+}
+
 std::map<int, StepNumbers> FaultyRun::stop() {
+  const Watchdog watchdog([&] { return "the run stops\n" + state(); });
   const Finished stop = lab_->run(launcher_host_, {binary_on_hosts(), "stop", dir_});
   BOOST_TEST(stop.exit_code == 0, stop.err);
   const Finished end = launcher_->finish();

@@ -31,7 +31,8 @@ class FaultyRun {
   };
   Fault draw();
   static std::string describe(const Fault& fault);
-  /// Lets a fault happen and undoes it; the run then goes on, and all hosts are there again.
+  /// Lets a fault happen and undoes it; the run then goes on, and all hosts are there again. If
+  /// that takes minutes, the test ends at once with what the run and its hosts were about.
   void suffer(const Fault& fault);
   /// Ends the run. What each of its steps measured.
   std::map<int, StepNumbers> stop();
@@ -63,6 +64,7 @@ class FaultyRun {
   void take_over(int host);
   void train(int steps);
   void hold(int least_ms, int most_ms);
+  std::string state() const;
   std::size_t times_lost(int host) const;
   std::size_t times_come(int host) const;
   void wait_for_all_hosts() const;
