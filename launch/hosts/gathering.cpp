@@ -57,7 +57,7 @@ NetworkInterface interface_called(const std::string& name) {
   for (const NetworkInterface& interface : transport::network_interfaces())
     if (std::ranges::find(addresses, interface.address) != addresses.end()) return interface;
   throw Error(ErrorKind::unavailable,
-              fmt::format("--rendezvous {}: no network interface of this host has an address of "
+              fmt::format("rendezvous {}: no network interface of this host has an address of "
                           "that name ({})",
                           name,
                           addresses.empty() ? "which is not known here"
@@ -270,7 +270,7 @@ void HostGathering::leave_for_hosts(const std::filesystem::path& file, const std
 }
 
 std::string HostGathering::join_line() const {
-  if (plan_.start != Start::themselves || !plan_.shared.empty()) return "";
+  if (plan_.start != Start::themselves || plan_.token_file.empty()) return "";
   return fmt::format(
       "join      {} of {} hosts are to come; on each, with a copy of that file if it does not see "
       "it: troupe join --rendezvous {} --token-file {}\n",
@@ -334,17 +334,22 @@ void HostGathering::wait(const std::function<void(const std::string& text)>& tel
   const auto deadline = Clock::now() + std::chrono::duration<double>(engine_.wait_s);
   auto tell_at = Clock::now() + std::chrono::seconds(2);
   std::optional<Clock::time_point> others_by;
+  const auto min_hosts = static_cast<std::size_t>(engine_.min_hosts);
+  const auto count = static_cast<std::size_t>(plan_.count);
   std::vector<Missing> left;
   bool hopeless = false;
+  const auto are_enough = [&] { return min_hosts > 0 && count - left.size() >= min_hosts; };
   door_->registry().wait([&] {
     left = missing();
     const bool all_told = std::ranges::none_of(left, &std::string::empty, &Missing::why);
     const bool any_told = std::ranges::any_of(left, [](const auto& x) { return !x.why.empty(); });
     if (any_told && !others_by) others_by = Clock::now() + kOthers;
     // A host that comes by itself may be started again; a command of ours has said why it failed.
-    hopeless = plan_.start != Start::themselves && engine_.min_hosts == 0 && any_told &&
-               (all_told || Clock::now() > *others_by);
-    const bool ends = left.empty() || hopeless || Clock::now() > deadline;
+    const bool ours = plan_.start != Start::themselves;
+    hopeless = ours && min_hosts == 0 && any_told && (all_told || Clock::now() > *others_by);
+    // One that failed may still join the run that has begun: it is no reason to wait.
+    const bool ends =
+        left.empty() || hopeless || (ours && all_told && are_enough()) || Clock::now() > deadline;
     if (!ends && Clock::now() > tell_at) {
       tell(fmt::format("waiting   for {}\n", text_of(left)));
       tell_at = Clock::now() + kTellEvery;
@@ -352,9 +357,7 @@ void HostGathering::wait(const std::function<void(const std::string& text)>& tel
     return ends;
   });
   if (left.empty()) return;
-  const auto min_hosts = static_cast<std::size_t>(engine_.min_hosts);
-  const auto count = static_cast<std::size_t>(plan_.count);
-  if (min_hosts > 0 && count - left.size() >= min_hosts)
+  if (are_enough())
     return tell(
         fmt::format("hosts     the run begins with {} of {}, as cluster.min_hosts = {} "
                     "allows; missing: {}\n",

@@ -147,8 +147,8 @@ inline constexpr std::array kOperationKeys{
         "How long the hosts have to join, all of them; then the launch ends and names the missing",
         from_one_to(86400)},
     Key{"cluster", "min_hosts", SETTING(engine.min_hosts), "0", "hosts",
-        "Begin with so many hosts after cluster.wait if not all have joined; 0: never with fewer "
-        "than are named, as nobody asked for a smaller run",
+        "Begin with so many hosts if the others have not joined within cluster.wait, or have all "
+        "failed to; 0: never with fewer than are named, as nobody asked for a smaller run",
         from_zero_to(1e6)},
     Key{"cluster", "forward_env", SETTING(engine.forward), "[]", "names",
         "Environment variables that workers on other hosts are given as they are here. None: "
