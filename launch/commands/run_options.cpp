@@ -22,7 +22,9 @@ std::vector<CLI::Option*> add_host_options(CLI::App* sub, HostOptions& hosts) {
                  "How many hosts come by troupe join, this one included")
               ->type_name("N"),
           sub->add_option("--rendezvous", hosts.rendezvous,
-                          "Where they come: a name of this host and a port; default: any port")
+                          "Where they come: a name of this host and a port; default: any port, or "
+                          "that of MASTER_ADDR and MASTER_PORT for processes of a job that have "
+                          "--token-file")
               ->type_name("HOST:PORT"),
           sub->add_option("--token-file", hosts.token_file,
                           "File with the secret that they know, of mode 0600")

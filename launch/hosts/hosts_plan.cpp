@@ -31,13 +31,23 @@ HostsPlan of_many(Start start, std::vector<Host> named, const std::string& own =
   return {.start = start, .named = std::move(named), .count = count, .own = own};
 }
 
-HostsPlan plan_of_job(const Manifest& manifest, const Job& job) {
+void meet_at(HostsPlan& plan, const HostAndPort& place) {
+  plan.address = place.host;
+  plan.port = place.port;
+}
+
+HostsPlan plan_of_job(const HostOptions& options, const Manifest& manifest, const Job& job) {
   if (job.kind == Job::Kind::none || job.num_hosts <= 1) return {};
   if (job.kind == Job::Kind::allocation) return of_many(Start::srun, job.hosts, job.own);
   HostsPlan plan = of_many(Start::themselves, job.hosts, job.own);
   plan.count = job.num_hosts;
   plan.own_slots = own_slots(manifest, job);
-  plan.shared = invitation_file(manifest->dir, job);
+  if (options.token_file.empty()) {
+    plan.shared = invitation_file(manifest->dir, job);
+  } else {
+    meet_at(plan, rendezvous_of(options, job));
+    plan.token = read_token(options.token_file);
+  }
   return plan;
 }
 
@@ -68,11 +78,7 @@ HostsPlan plan_hosts(const HostOptions& options, const Manifest& manifest, const
       throw Error(ErrorKind::usage,
                   "cluster.engine = 'join': how many hosts are to come? Give --wait-for-hosts N, "
                   "this one included, or cluster.engine = 'local' for this one alone");
-    if (!options.rendezvous.empty()) {
-      const auto [host, port] = parse_rendezvous(options.rendezvous);
-      plan.address = host;
-      plan.port = port;
-    }
+    if (!options.rendezvous.empty()) meet_at(plan, parse_rendezvous(options.rendezvous));
     if (!options.token_file.empty()) plan.token = read_token(options.token_file);
     plan.token_file = !options.token_file.empty() ? std::filesystem::path(options.token_file)
                                                   : token_file(manifest->dir);
@@ -90,7 +96,7 @@ HostsPlan plan_hosts(const HostOptions& options, const Manifest& manifest, const
                       "launch within an allocation, of sbatch or salloc"
                     : "cluster.engine = 'mpi', but the environment has no number of a process: "
                       "launch by mpirun, srun or torchrun");
-  return plan_of_job(manifest, job);
+  return plan_of_job(options, manifest, job);
 }
 
 bool HostsPlan::Takeover::has_agent(const std::string& host) const {
@@ -99,6 +105,17 @@ bool HostsPlan::Takeover::has_agent(const std::string& host) const {
 
 int own_slots(const Manifest& manifest, const Job& job) {
   return job.num_processes >= manifest->num_ranks() ? job.own_processes : 0;
+}
+
+HostAndPort rendezvous_of(const HostOptions& options, const Job& job) {
+  const std::string& place = options.rendezvous.empty() ? job.rendezvous : options.rendezvous;
+  if (place.empty())
+    throw Error(ErrorKind::usage,
+                fmt::format("--token-file {}: where do the processes of this job meet? MASTER_ADDR "
+                            "and MASTER_PORT are not set, or torchrun listens there itself; give "
+                            "--rendezvous HOST:PORT, a name of the first host and a free port",
+                            options.token_file));
+  return parse_rendezvous(place);
 }
 
 std::filesystem::path token_file(const std::filesystem::path& run) {
@@ -144,7 +161,7 @@ HostAndPort parse_rendezvous(const std::string& text) {
   }
   throw Error(
       ErrorKind::usage,
-      fmt::format("--rendezvous {}: expected a host's name and a port, as head:29600", text));
+      fmt::format("rendezvous '{}': expected a host's name and a port, as head:29600", text));
 }
 
 }  // namespace troupe::launch

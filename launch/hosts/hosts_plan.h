@@ -19,6 +19,11 @@ struct HostOptions {
   std::string token_file;  ///< with the secret that they know; empty: a new one
 };
 
+struct HostAndPort {
+  std::string host;
+  int port = 0;
+};
+
 /// How the hosts of a run come together.
 struct HostsPlan {
   enum class Start {
@@ -36,7 +41,8 @@ struct HostsPlan {
       address;  ///< of this host for the others, a name or an address; empty: that of the route
   int port = 0;
   std::string token;  ///< empty: a new one
-  /// File with the secret, for hosts that come by themselves; empty: they find `shared`.
+  /// File with the secret, for hosts that people have come; empty: those of a job find `shared` or
+  /// know the secret.
   std::filesystem::path token_file = {};
   std::filesystem::path shared;  ///< file in which an invitation is left for processes of the job
   /// Agents of an earlier launcher that are to obey this one.
@@ -57,6 +63,9 @@ void keep_hosts(const HostOptions& options, Manifest& manifest);
 /// with what is wrong.
 HostsPlan plan_hosts(const HostOptions& options, const Manifest& manifest, const Job& job);
 
+/// Where the processes of a job that know a secret meet: as the command line says, else the job.
+HostAndPort rendezvous_of(const HostOptions& options, const Job& job);
+
 /// The file by which processes of a job find the one that launches the run in this directory.
 std::filesystem::path invitation_file(const std::filesystem::path& run, const Job& job);
 
@@ -75,10 +84,6 @@ std::string read_token(const std::string& file);
 std::string find_own_host(const std::vector<actors::Host>& hosts);
 
 /// "host:port" or "[address]:port" in two. Throws Error{usage}.
-struct HostAndPort {
-  std::string host;
-  int port = 0;
-};
 HostAndPort parse_rendezvous(const std::string& text);
 
 }  // namespace troupe::launch

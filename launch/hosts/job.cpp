@@ -69,6 +69,13 @@ std::vector<Host> slurm_hosts(const Environment& environment, const std::string&
   return hosts;
 }
 
+std::string rendezvous_in(const Environment& environment) {
+  const auto host = environment("MASTER_ADDR"), port = environment("MASTER_PORT");
+  if (!host || !port || environment("TORCHELASTIC_USE_AGENT_STORE") == "True") return "";
+  const bool is_ipv6 = host->find(':') != std::string::npos;
+  return (is_ipv6 ? "[" + *host + "]" : *host) + ":" + *port;
+}
+
 Job slurm_job(const Environment& environment, const std::string& id) {
   Job job{.name = "Slurm job " + id, .own = environment("SLURMD_NODENAME").value_or("")};
   const auto step_tasks = number_of(environment, "SLURM_STEP_NUM_TASKS");
@@ -77,6 +84,7 @@ Job slurm_job(const Environment& environment, const std::string& id) {
     job.kind = Job::Kind::process;
     job.key = fmt::format("slurm-{}.{}", id, environment("SLURM_STEP_ID").value_or("0"));
     job.hosts = slurm_hosts(environment, *step_nodes, "SLURM_STEP_TASKS_PER_NODE");
+    job.rendezvous = rendezvous_in(environment);
     job.is_first = number_of(environment, "SLURM_PROCID").value_or(0) == 0;
     job.is_first_of_host = number_of(environment, "SLURM_LOCALID").value_or(0) == 0;
   } else if (const auto nodes = environment("SLURM_JOB_NODELIST")) {
@@ -119,6 +127,7 @@ Job job_of_starter(const Environment& environment, const Starter& starter) {
           number_of(environment, starter.num_hosts).value_or((size + local_size - 1) / local_size),
       .num_processes = size,
       .own_processes = local_size,
+      .rendezvous = rendezvous_in(environment),
       .is_first = rank == 0,
       .is_first_of_host = local_rank == 0};
 }

@@ -29,7 +29,10 @@ struct Job {
   int num_processes = 0;            ///< of the job, if each is to stand for a rank; 0: not known
   int own_processes = 0;            ///< of these, on this host
   std::string own;                  ///< name of this host in the job; empty: as it calls itself
-  bool is_first = true;             ///< of all processes: the one that launches
+  /// "host:port" at which the first process may listen for the others, by MASTER_ADDR and
+  /// MASTER_PORT; empty: nobody says, or torchrun listens there itself.
+  std::string rendezvous = {};
+  bool is_first = true;  ///< of all processes: the one that launches
   bool is_first_of_host = true;
 };
 

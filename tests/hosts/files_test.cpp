@@ -96,6 +96,26 @@ BOOST_AUTO_TEST_CASE(a_directory_that_is_not_shared_is_refused_before_anything_b
   BOOST_TEST((programs_on(hosts.lab, 0).empty() && programs_on(hosts.lab, 1).empty()));
 }
 
+// Nothing but the secret is the same on both.
+BOOST_AUTO_TEST_CASE(processes_of_a_job_meet_at_its_master_and_have_no_directory_in_common) {
+  const Apart hosts(2);
+  const std::string token = hosts.place.dir.write("token", "s3cret\n");
+  fs::permissions(token, fs::perms::owner_read);
+  const std::string manifest = hosts.manifest("run", kGathers);
+  const auto words = [&](int rank) {
+    return hosts.with_cache({"env", "MASTER_ADDR=h0", "MASTER_PORT=29500",
+                             "OMPI_COMM_WORLD_RANK=" + std::to_string(rank),
+                             "OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_LOCAL_RANK=0",
+                             "OMPI_COMM_WORLD_LOCAL_SIZE=1", binary_on_hosts(), "launch", manifest,
+                             "--token-file", token});
+  };
+  HostProgram second(hosts.lab, 1, words(1));
+  const Finished first = hosts.lab.run(0, words(0));
+  BOOST_REQUIRE_MESSAGE(first.exit_code == 0, first.err);
+  BOOST_TEST(second.finish().exit_code == 0);
+  BOOST_TEST((step_numbers(hosts.place.run("run")) == alone(hosts.place, "alone", {})));
+}
+
 BOOST_AUTO_TEST_CASE(gathered_checkpoints_are_byte_for_byte_those_of_a_shared_directory) {
   // Two hosts write into each file: replicas their slices, shards their columns.
   Keys keys{{"mesh.dp", "2"},

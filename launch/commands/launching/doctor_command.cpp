@@ -33,10 +33,8 @@ int examine_hosts(const DoctorOptions& options) {
   Manifest manifest = load_manifest(options.hosts, options.overrides, machine);
   keep_hosts(options.with, manifest);
   if (!job.is_first) {
-    if (!job.is_first_of_host || job.num_hosts <= 1) return 0;
     SignalWatch signals;
-    return join_when_invited(invitation_file(manifest->dir, job), own_slots(manifest, job),
-                             std::chrono::duration<double>(manifest->engine.wait_s), signals);
+    return join_of_job(options.with, job, manifest, manifest->dir, signals);
   }
   HostsPlan plan = plan_hosts(options.with, manifest, job);
   if (plan.start == HostsPlan::Start::none)

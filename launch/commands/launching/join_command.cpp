@@ -42,15 +42,17 @@ Invitation read_invitation() {
   return parse_invitation(line);
 }
 
+Invitation invitation_to(const HostAndPort& launcher, const std::string& token_file) {
+  const actors::Authority authority(read_token(token_file));
+  return {.address = launcher.host,
+          .port = launcher.port,
+          .credentials = actors::to_text(authority.issue(actors::Role::host, host_name()))};
+}
+
 Invitation invitation_by(const JoinOptions& options) {
   if (options.run == "-") return read_invitation();
-  if (!options.rendezvous.empty()) {
-    const auto [host, port] = parse_rendezvous(options.rendezvous);
-    const actors::Authority authority(read_token(options.token_file));
-    return {.address = host,
-            .port = port,
-            .credentials = actors::to_text(authority.issue(actors::Role::host, host_name()))};
-  }
+  if (!options.rendezvous.empty())
+    return invitation_to(parse_rendezvous(options.rendezvous), options.token_file);
   const std::filesystem::path file = std::filesystem::path(options.run) / kInvitationFile;
   std::ifstream in(file);
   std::string line;
@@ -101,6 +103,30 @@ bool has_open_input() {
   return poll(&input, 1, 0) == 0;
 }
 
+/// Waits for an invitation in the file, for `patience` at most, and does what join_run() does.
+int join_when_invited(const std::filesystem::path& file, int slots,
+                      std::chrono::duration<double> patience, SignalWatch& signals) {
+  // An invitation that an earlier launch could not take away names nobody: the next one replaces
+  // it.
+  constexpr std::chrono::seconds kAnswers{5};
+  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
+  while (true) {
+    std::string line;
+    std::ifstream in(file);
+    if (std::getline(in, line)) try {
+        return join_run(parse_invitation(line), slots, kAnswers, signals);
+      } catch (const Error&) {
+        if (Clock::now() > deadline) throw;
+      }
+    if (Clock::now() > deadline)
+      throw Error(ErrorKind::unavailable,
+                  fmt::format("waited {:g} s for the job's first process to leave an invitation in "
+                              "{}, which all its hosts must see",
+                              patience.count(), file.string()));
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
 }  // namespace
 
 int join_run(const Invitation& invitation, int slots, std::chrono::duration<double> patience,
@@ -142,27 +168,15 @@ int join_run(const Invitation& invitation, int slots, std::chrono::duration<doub
                                                        : outcome.exit_code;
 }
 
-int join_when_invited(const std::filesystem::path& file, int slots,
-                      std::chrono::duration<double> patience, SignalWatch& signals) {
-  // An invitation that an earlier launch could not take away names nobody: the next one replaces
-  // it.
-  constexpr std::chrono::seconds kAnswers{5};
-  const auto deadline = Clock::now() + std::chrono::duration_cast<Clock::duration>(patience);
-  while (true) {
-    std::string line;
-    std::ifstream in(file);
-    if (std::getline(in, line)) try {
-        return join_run(parse_invitation(line), slots, kAnswers, signals);
-      } catch (const Error&) {
-        if (Clock::now() > deadline) throw;
-      }
-    if (Clock::now() > deadline)
-      throw Error(ErrorKind::unavailable,
-                  fmt::format("waited {:g} s for the job's first process to leave an invitation in "
-                              "{}, which all its hosts must see",
-                              patience.count(), file.string()));
-    std::this_thread::sleep_for(kLook);
-  }
+int join_of_job(const HostOptions& options, const Job& job, const Manifest& manifest,
+                const std::filesystem::path& run, SignalWatch& signals) {
+  if (!job.is_first_of_host || job.num_hosts <= 1) return 0;
+  const int slots = own_slots(manifest, job);
+  const std::chrono::duration<double> patience(manifest->engine.wait_s);
+  if (options.token_file.empty())
+    return join_when_invited(invitation_file(run, job), slots, patience, signals);
+  return join_run(invitation_to(rendezvous_of(options, job), options.token_file), slots, patience,
+                  signals);
 }
 
 int run(const JoinOptions& options) {

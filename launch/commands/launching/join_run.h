@@ -5,7 +5,10 @@
 #include <functional>
 
 #include "launch/host/signals.h"
+#include "launch/hosts/hosts_plan.h"
 #include "launch/hosts/invitation.h"
+#include "launch/hosts/job.h"
+#include "launch/manifest/toml/manifest.h"
 
 namespace troupe::launch {
 
@@ -15,8 +18,11 @@ namespace troupe::launch {
 int join_run(const Invitation& invitation, int slots, std::chrono::duration<double> patience,
              SignalWatch& signals, std::function<bool()> is_wanted = {});
 
-/// Waits for an invitation in the file, for `patience` at most, and does what join_run() does.
-int join_when_invited(const std::filesystem::path& file, int slots,
-                      std::chrono::duration<double> patience, SignalWatch& signals);
+/// What a process of a job does that shares its command with the one that launches a run in this
+/// directory: the first of a host offers it, for cluster.wait seconds, by the secret that
+/// `options` names or else when it finds an invitation; the others have nothing to do. Returns the
+/// exit code.
+int join_of_job(const HostOptions& options, const Job& job, const Manifest& manifest,
+                const std::filesystem::path& run, SignalWatch& signals);
 
 }  // namespace troupe::launch

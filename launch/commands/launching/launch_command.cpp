@@ -222,11 +222,9 @@ void let_more_join(HostGathering* gathering, RunFiles* files, const RunDirectory
   gathering->invite(directory.path() / kInvitationFile);
 }
 
-/// What a process does that shares its command with the one that launches: the first of a host
-/// offers it, the others have nothing to do.
+/// What a process does that shares its command with the one that launches.
 int join_launch(const LaunchOptions& options, const Job& job, const Machine& machine,
                 SignalWatch& signals) {
-  if (!job.is_first_of_host || job.num_hosts <= 1) return 0;
   const Manifest manifest = load_manifest(
       options.resume.empty() ? std::filesystem::path(options.manifest)
                              : std::filesystem::path(options.resume) / kManifestFile,
@@ -235,8 +233,7 @@ int join_launch(const LaunchOptions& options, const Job& job, const Machine& mac
       options.resume.empty()
           ? std::filesystem::path(manifest->dir)
           : (std::filesystem::absolute(options.resume) / "").lexically_normal().parent_path();
-  return join_when_invited(invitation_file(run, job), own_slots(manifest, job),
-                           std::chrono::duration<double>(manifest->engine.wait_s), signals);
+  return join_of_job(options.hosts, job, manifest, run, signals);
 }
 
 /// Whether no step is left, which is told.

@@ -1,8 +1,7 @@
-#include "launch/hosts/job.h"
-
 #include <boost/test/unit_test.hpp>
 #include <map>
 
+#include "launch/hosts/hosts_plan.h"
 #include "tensor/errors/error.h"
 #include "tests/support/expect_error.h"
 
@@ -111,6 +110,31 @@ BOOST_AUTO_TEST_CASE(mpirun_and_torchrun_number_their_processes) {
   BOOST_TEST((two.num_hosts == 2 && two.own_processes == 2));
   // One process of its own is no job: shells keep such variables.
   BOOST_TEST((job_in({{"RANK", "0"}, {"WORLD_SIZE", "1"}}).kind == Job::Kind::none));
+}
+
+BOOST_AUTO_TEST_CASE(processes_that_know_a_secret_meet_where_the_environment_says) {
+  const auto place_of = [](std::map<std::string, std::string> variables,
+                           const std::string& host = "n08") {
+    variables.insert({{"MASTER_ADDR", host}, {"MASTER_PORT", "29500"}});
+    return launch::rendezvous_of({.token_file = "token"}, job_in(variables));
+  };
+  const std::map<std::string, std::string> mpi{{"OMPI_COMM_WORLD_RANK", "1"},
+                                               {"OMPI_COMM_WORLD_SIZE", "2"}};
+  for (const auto& variables : {mpi, step("2", "0")}) {
+    const launch::HostAndPort place = place_of(variables);
+    BOOST_TEST((place.host == "n08" && place.port == 29500));
+  }
+  BOOST_TEST(place_of(mpi, "fe80::1").host == "fe80::1");
+  // Torchrun's own process listens there, unless it says otherwise.
+  auto torchrun = mpi;
+  torchrun["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  expect_error(ErrorKind::usage, {"--token-file token", "--rendezvous HOST:PORT"},
+               [&] { place_of(torchrun); });
+  torchrun["TORCHELASTIC_USE_AGENT_STORE"] = "False";
+  BOOST_TEST(place_of(torchrun).port == 29500);
+  const launch::HostAndPort named = launch::rendezvous_of(
+      {.rendezvous = "head:7", .token_file = "token"}, job_in({{"MASTER_ADDR", "n08"}}));
+  BOOST_TEST((named.host == "head" && named.port == 7));
 }
 
 BOOST_AUTO_TEST_CASE(a_variable_that_holds_no_number_is_named) {
