@@ -22,9 +22,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// After the end of one host's agent, or of what started it, until another is started: a launch
-/// that ends for it starts none.
-constexpr std::chrono::seconds kBetween{3};
 /// How long commands may go on once the run is over, while their agents end.
 constexpr std::chrono::seconds kPatience{5};
 constexpr std::size_t kMostWords = 4096;
@@ -44,10 +41,8 @@ void close_all(std::initializer_list<int*> descriptors) {
 
 }  // namespace
 
-AgentStarter::AgentStarter(std::vector<Command> commands, bool again, OnEnd on_end)
-    : starts_again_(again),
-      on_end_(std::move(on_end)),
-      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+AgentStarter::AgentStarter(std::vector<Command> commands, OnEnd on_end)
+    : on_end_(std::move(on_end)), wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (wake_fd_ < 0) throw Error(ErrorKind::unavailable, "cannot start agents: no descriptors left");
   for (Command& command : commands) {
     const bool is_there = command.is_there;
@@ -121,7 +116,7 @@ void AgentStarter::wait(int timeout_ms) {
 }
 
 void AgentStarter::start(Running& agent) {
-  agent.due = Clock::now() + kBetween;
+  agent.due = Clock::now() + agent.command.between;
   agent.said.clear();
   std::array<int, 2> input{-1, -1}, errors{-1, -1};
   int error = pipe2(input.data(), O_CLOEXEC) || pipe2(errors.data(), O_CLOEXEC) ? errno : 0;
@@ -160,8 +155,8 @@ void AgentStarter::reap(Running& agent) {
   if (waitpid(agent.pid, &status, WNOHANG) != agent.pid) return;
   if (agent.errors >= 0) read_errors(agent);
   agent.pid = -1;
-  agent.due = Clock::now() + kBetween;
-  agent.done = !starts_again_ || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  agent.due = Clock::now() + agent.command.between;
+  agent.done = !agent.command.again || (WIFEXITED(status) && WEXITSTATUS(status) == 0);
   close_all({&agent.pidfd, &agent.input, &agent.errors});
   const std::string words = last_line(agent.said);
   agent.waits =

@@ -12,8 +12,8 @@
 
 namespace troupe::launch {
 
-/// Starts the agents of other hosts by commands of this host such as ssh, and if asked to starts
-/// one anew when it has failed, until the end. A thread watches the commands.
+/// Starts the agents of other hosts by commands of this host such as ssh, and starts one anew when
+/// it has failed, until the end. A thread watches the commands.
 class AgentStarter {
  public:
   struct Command {
@@ -21,13 +21,17 @@ class AgentStarter {
     std::vector<std::string> words;  ///< of the command
     std::string input;               ///< what the agent reads: Invitation's line
     bool is_there = false;  ///< an agent of it is there already: one is started when that is lost
+    bool again = true;      ///< whether it is started anew
+    /// After the end of the host's agent, or of what started it, until another is started: a launch
+    /// that ends for it starts none.
+    std::chrono::seconds between{3};
   };
   /// Called by the thread when a command has ended, with its last words: "ssh ended with exit code
   /// 255: ...". Returns whether the agent is there none the less, as when ssh alone has ended:
   /// another one is started when that is lost.
   using OnEnd = std::function<bool(const std::string& host, const std::string& cause)>;
   /// Throws Error{unavailable} if the machine has no descriptors left.
-  AgentStarter(std::vector<Command> commands, bool again, OnEnd on_end);
+  AgentStarter(std::vector<Command> commands, OnEnd on_end);
   AgentStarter(const AgentStarter&) = delete;
   /// Ends commands that still run after kPatience.
   ~AgentStarter();
@@ -53,7 +57,6 @@ class AgentStarter {
   void reap(Running& agent);
   void wake();
 
-  const bool starts_again_;
   const OnEnd on_end_;
   std::vector<Running> agents_;  // used by the thread alone
   int wake_fd_ = -1;

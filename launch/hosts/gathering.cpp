@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <optional>
-#include <sstream>
 #include <utility>
 
 #include "actors/messages/secret.h"
@@ -93,32 +92,6 @@ NetworkInterface interface_of(const Manifest& manifest, const HostsPlan& plan,
               why + "; name this host's network interface to the others in cluster.interface");
 }
 
-std::vector<std::string> ssh_words(const std::string& command) {
-  std::istringstream in(command);
-  std::vector<std::string> words{std::istream_iterator<std::string>(in), {}};
-  if (words.empty()) throw Error(ErrorKind::manifest, "cluster.ssh has no word");
-  // Questions would wait for ever, as nobody sees them.
-  if (std::filesystem::path(words.front()).filename() == "ssh")
-    words.insert(words.end(), {"-o", "BatchMode=yes", "-o", "ConnectTimeout=10", "-T"});
-  return words;
-}
-
-/// One task on each of these hosts of the allocation, all of which get the same invitation. A host
-/// that is lost ends neither the others nor the job.
-std::vector<std::string> srun_words(const std::vector<std::string>& hosts) {
-  const std::string count = std::to_string(hosts.size());
-  return {"srun",
-          "--nodes=" + count,
-          "--ntasks=" + count,
-          "--ntasks-per-node=1",
-          "--overlap",
-          "--no-kill",
-          "--kill-on-bad-exit=0",
-          "--wait=0",
-          "--quiet",
-          "--nodelist=" + fmt::format("{}", fmt::join(hosts, ","))};
-}
-
 }  // namespace
 
 HostGathering::HostGathering(HostsPlan plan, const Manifest& manifest, const Machine& machine)
@@ -169,43 +142,6 @@ void HostGathering::open_door(const Manifest& manifest) {
        .device = interface.address,
        .ends_s = own_time_limit(),
        .ports = manifest->cluster.ports});
-}
-
-void HostGathering::start_agents() {
-  if (plan_.start == Start::themselves) return;
-  const std::set<std::string> there = hosts_there();
-  std::vector<std::string> others;
-  for (const Host& host : plan_.named)
-    if (host.name != own_) others.push_back(host.name);
-  if (others.empty()) return;
-  const std::vector<std::string> program{
-      engine_.program.empty() ? std::filesystem::read_symlink("/proc/self/exe").string()
-                              : engine_.program,
-      "join", "-"};
-  std::vector<AgentStarter::Command> commands;
-  const auto add = [&](const std::string& host, std::vector<std::string> words) {
-    words.insert(words.end(), program.begin(), program.end());
-    commands.push_back({.host = host,
-                        .words = std::move(words),
-                        .input = invitation_to(host),
-                        .is_there = there.contains(host)});
-  };
-  if (plan_.start == Start::srun) {
-    add("", srun_words(others));
-  } else {
-    for (const std::string& host : others) {
-      std::vector<std::string> words = ssh_words(engine_.ssh);
-      words.push_back(host);
-      add(host, std::move(words));
-    }
-  }
-  const std::lock_guard lock(starting_->mutex);  // hosts that are lost from now on are told it
-  starting_->starter = std::make_unique<AgentStarter>(
-      std::move(commands), plan_.start == Start::ssh,
-      [this](const std::string& host, const std::string& cause) { return on_end(host, cause); });
-  const std::set<std::string> still_there = hosts_there();
-  for (const std::string& host : there)
-    if (!still_there.contains(host)) starting_->starter->again(host);
 }
 
 /// Hosts whose agents obey this launcher.

@@ -62,6 +62,8 @@ class HostGathering {
  private:
   void open_door(const Manifest& manifest);
   void take_over();
+  std::vector<AgentStarter::Command> agent_commands(const std::vector<std::string>& hosts,
+                                                    const std::set<std::string>& there) const;
   void start_agents();
   std::string invitation_to(const std::string& host) const;
   /// A host that has not joined, and why, if that is known.

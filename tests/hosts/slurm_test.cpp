@@ -1,3 +1,5 @@
+#include <signal.h>
+
 #include <boost/test/unit_test.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -111,6 +113,21 @@ BOOST_AUTO_TEST_CASE(a_run_whose_job_is_cancelled_is_saved_and_leaves_no_process
     while (!cluster.lab.processes(host).empty()) sched_yield();
   const int last = step_numbers(cluster.place.run("run")).rbegin()->first;
   BOOST_TEST(fs::exists(cluster.place.checkpoint("run", last)));
+}
+
+BOOST_AUTO_TEST_CASE(a_node_whose_agent_is_killed_comes_back,
+                     *boost::unit_test::precondition(has_slurm)) {
+  const Cluster cluster(2, "exec " + binary_on_hosts() + " \"$@\"\n",
+                        {{"mesh.pp", "2"}, {"run.max_steps", "1000000"}});
+  const std::string job = cluster.submit(), run = cluster.place.run("run");
+  cluster.wait_for_print("step 5/");
+  kill(agent_on(cluster.lab, 1), SIGKILL);
+  wait_for_event(run, "host", {{"host", "h1"}, {"state", "lost"}});
+  while (!lost_hosts(run).empty()) sched_yield();
+  cluster.ask({"scancel", job});
+  cluster.wait_for(job, "CANCELLED");
+  for (const int host : {0, 1})
+    while (!cluster.lab.processes(host).empty()) sched_yield();
 }
 
 BOOST_AUTO_TEST_CASE(a_node_that_is_lost_takes_no_job_with_it,
