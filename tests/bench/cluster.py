@@ -26,6 +26,11 @@ dtype = "float32"
 MICRO, SEQ_LEN = 4, 256
 
 
+def model_of(bench):
+    """The measured model; a small one where it is only tried that benchmarks run."""
+    return SMALL_MODEL if bench.smoke else MEASURED_MODEL
+
+
 def samples_of(bench):
     """Samples of a step of the measured model."""
     return 2 * MICRO if bench.smoke else 8 * MICRO
@@ -85,7 +90,7 @@ def tokens_per_s(bench, box, pp, threads, round_number, *settings):
     """Steady speed of a run of the measured model: the median of its steps except the first, which warms up."""
     name = f"pp{pp}-{len(settings)}-{round_number}"
     steps = 2 if bench.smoke else 5
-    manifest = box.manifest(name, MEASURED_MODEL, steps=steps, seq_len=SEQ_LEN, micro=MICRO, samples=samples_of(bench),
+    manifest = box.manifest(name, model_of(bench), steps=steps, seq_len=SEQ_LEN, micro=MICRO, samples=samples_of(bench),
                             pp=pp, threads=threads)
     sets = [word for setting in settings for word in ("--set", setting)]
     output_of(bench.troupe, "launch", manifest, *sets, timeout=300)

@@ -9,13 +9,18 @@ TOKENS = 16 * 256  # of a step: global samples x sequence length
 DTYPES = {"f32": "float32", "bf16": "bfloat16"}
 
 
+def step_bench(bench):
+    """The words that start it; in a smoke test a step has one microbatch."""
+    return bench.program("step_bench"), dtype_of(bench), THREADS, *(["4"] if bench.smoke else [])
+
+
 def dtype_of(bench):
     return DTYPES[bench.name.rsplit("_", 1)[1]]
 
 
 def speed_of_light(bench):
     """Time of the step's matrix products by oneDNN alone, over the time of the step."""
-    with Worker(bench.program("step_bench"), dtype_of(bench), THREADS) as ours:
+    with Worker(*step_bench(bench)) as ours:
         gflop = float(ours.ready.split()[1])
         for _ in range(bench.repeats(9)):
             products, step = ours.ask("products"), ours.ask("step")
@@ -34,7 +39,7 @@ def torch(bench):
         return None
     peer_script = str(pathlib.Path(__file__).with_name("torch_peer.py"))
     with Worker(sys.executable, peer_script, dtype_of(bench), "--threads", THREADS) as peer, \
-         Worker(bench.program("step_bench"), dtype_of(bench), THREADS) as ours:
+         Worker(*step_bench(bench)) as ours:
         for _ in range(bench.repeats(7)):
             theirs, step = peer.ask("step"), ours.ask("step")
             bench.record("PyTorch, tokens/s", TOKENS / theirs)

@@ -1,7 +1,7 @@
 """Benchmarks of `troupe generate` against transformers with the same checkpoint, prompts and threads."""
 import importlib.util, pathlib, random, sys
 
-from cluster import MEASURED_MODEL, RunBox
+from cluster import RunBox, model_of
 from measure import Row, Worker, json_of, output_of
 
 THREADS, PROMPTS, PROMPT_TOKENS, DECODED = 2, 8, 128, 64
@@ -9,7 +9,7 @@ THREADS, PROMPTS, PROMPT_TOKENS, DECODED = 2, 8, 128, 64
 
 def checkpoint(bench, box):
     """A checkpoint of the measured model, whose tokens are bytes."""
-    output_of(bench.troupe, "launch", box.manifest("run", MEASURED_MODEL, steps=1, seq_len=256, micro=1, samples=1,
+    output_of(bench.troupe, "launch", box.manifest("run", model_of(bench), steps=1, seq_len=256, micro=1, samples=1,
                                                    pp=1, threads=THREADS), timeout=300)
     return box.dir / "run/checkpoints/step-1"
 

@@ -1,7 +1,7 @@
 """Benchmarks of what runs on two hosts, which are namespaces of this machine (host_lab.py)."""
 import json, os, re, socket, statistics, subprocess
 
-from cluster import MEASURED_MODEL, MICRO, SEQ_LEN, RunBox, samples_of
+from cluster import MICRO, SEQ_LEN, RunBox, model_of, samples_of
 from edges import bandwidth_options, perftest, size_of
 from host_lab import HostsRun, hostfile, hosts_of
 from measure import Row, end, json_of, output_of, start
@@ -71,7 +71,7 @@ def edge(bench):
 
 def step_s(bench, box, lab, name, *words):
     """Median time of a step of the measured model in two stages, launched on h0 with more words."""
-    manifest = box.manifest(name, MEASURED_MODEL, steps=2 if bench.smoke else 6, seq_len=SEQ_LEN, micro=MICRO,
+    manifest = box.manifest(name, model_of(bench), steps=2 if bench.smoke else 6, seq_len=SEQ_LEN, micro=MICRO,
                             samples=samples_of(bench), pp=2, threads=1)
     sets = [word for setting in UNBOUND for word in ("--set", setting)]
     output_of(*lab.on(0), bench.troupe, "launch", manifest, *sets, *words, env={"UCX_TLS": "tcp,self"}, timeout=300)

@@ -1,17 +1,17 @@
 """A run of the measured model that a benchmark watches and changes while it trains."""
 import json, statistics, subprocess, time
 
-from cluster import MEASURED_MODEL, parsed
+from cluster import model_of, parsed
 from measure import PATIENCE_S, end, output_of, start
 
 
 class LiveRun:
     """`troupe launch` in the background, ended on leaving the context. Times are those that the run itself records."""
 
-    def __init__(self, bench, box, name, *settings, pp, batch, model=MEASURED_MODEL, steps=100000, env=None, where=(),
+    def __init__(self, bench, box, name, *settings, pp, batch, model=None, steps=100000, env=None, where=(),
                  words=()):
         """`where`: the words before a command that runs where the launcher does; `words`: more of its own."""
-        manifest = box.manifest(name, model, steps=steps, pp=pp, threads=1, **batch)
+        manifest = box.manifest(name, model or model_of(bench), steps=steps, pp=pp, threads=1, **batch)
         self.troupe, self.box, self.name, self.dir = (*where, bench.troupe), box, name, box.dir / name
         sets = [word for setting in settings for word in ("--set", setting)]
         self.launch = start(*self.troupe, "launch", manifest, *words, *sets, stdout=subprocess.DEVNULL,

@@ -2,7 +2,7 @@
 divide state among them."""
 import concurrent.futures, statistics
 
-from cluster import MEASURED_MODEL, MICRO, SEQ_LEN, RunBox, samples_of
+from cluster import MICRO, SEQ_LEN, RunBox, model_of, samples_of
 from measure import Row, output_of
 
 GROUP = "replicas of stage 0"
@@ -10,7 +10,7 @@ GROUP = "replicas of stage 0"
 
 def steps_of(bench, box, name, samples, *settings):
     """The metrics of a run of the measured model whose replicas have one thread each, of its steps except the first."""
-    manifest = box.manifest(name, MEASURED_MODEL, steps=2 if bench.smoke else 6, seq_len=SEQ_LEN, micro=MICRO,
+    manifest = box.manifest(name, model_of(bench), steps=2 if bench.smoke else 6, seq_len=SEQ_LEN, micro=MICRO,
                             samples=samples, pp=1, threads=1)
     sets = [word for setting in settings for word in ("--set", setting)]
     output_of(bench.troupe, "launch", manifest, *sets, timeout=300)

@@ -1,7 +1,7 @@
 """The cost of a run's safety in step time: the neighbours' copies of its state, and checkpoints."""
 import statistics
 
-from cluster import MEASURED_MODEL, MICRO, SEQ_LEN, RunBox, samples_of
+from cluster import MICRO, SEQ_LEN, RunBox, model_of, samples_of
 from live_run import LiveRun
 from measure import Row, output_of
 
@@ -16,7 +16,7 @@ def batch_of(bench):
 
 def median_step_s(bench, box, name, copies):
     """Median step time of a separate run, with the neighbours' copies or without."""
-    manifest = box.manifest(name, MEASURED_MODEL, steps=STEPS, pp=2, threads=1, **batch_of(bench))
+    manifest = box.manifest(name, model_of(bench), steps=STEPS, pp=2, threads=1, **batch_of(bench))
     output_of(bench.troupe, "launch", manifest, "--set", "checkpoint.interval=0", "--set",
               f"recovery.neighbour_copies={str(copies).lower()}", timeout=300)
     return statistics.median(row["step_s"] for row in box.metrics(name)[1:])

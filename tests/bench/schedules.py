@@ -1,13 +1,17 @@
 """Benchmarks of schedules: the simulator's predictions against the times of the runtime."""
 import itertools, json, re, statistics, subprocess
 
-from cluster import MEASURED_MODEL, RunBox
+from cluster import RunBox
 from live_run import LiveRun
 from measure import Row, output_of, running
 
 ONE_COPY = ["gpipe", "1f1b", "interleaved", "looped-bfs", "zb-h1", "zb-h2", "zb-1p", "zb-2p", "zb-auto",
             "interleaved-zb", "zb-v", "zb-v-static", "v-half", "v-min", "dualpipe-v", "hanayo", "combined-1f1b"]
 TWO_COPIES = ["dualpipe", "chimera"]
+
+
+def all_kinds(bench):
+    return ["1f1b", "interleaved", "zb-h1", "dualpipe"] if bench.smoke else ONE_COPY + TWO_COPIES
 
 
 def measure(bench, mode, ranks, microbatches, steps, kinds):
@@ -44,7 +48,7 @@ def gain(rows, kind, what):
 
 def simulated_vs_measured(bench):
     """The measured model on two ranks of one thread, every schedule: the largest error of a simulated step."""
-    rows = errors(bench, "compute", 2, 8, 3, ONE_COPY + TWO_COPIES)
+    rows = errors(bench, "compute", 2, 8, 3, all_kinds(bench))
     for faster in ("zb-h1", "interleaved"):
         simulated, measured = (gain(rows, faster, f"{what}_work") for what in ("simulated", "measured"))
         bench.record(f"{faster}, simulated gain over 1f1b, %", 100 * simulated)
@@ -54,7 +58,7 @@ def simulated_vs_measured(bench):
 
 def simulated_vs_measured_8(bench):
     """Every schedule on eight ranks whose stages wait instead of computing: the largest error of a simulated step."""
-    return summary(bench, errors(bench, "wait", 8, 16, 3, ONE_COPY + TWO_COPIES), 0.01)
+    return summary(bench, errors(bench, "wait", 8, 16, 3, all_kinds(bench)), 0.01)
 
 
 def combined_hides(bench):
