@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
@@ -82,6 +84,37 @@ BOOST_AUTO_TEST_CASE(a_device_that_fails_is_told_and_its_worker_replaced) {
     BOOST_TEST(done.out.find("recovered at step") != std::string::npos, axis << ": " << done.out);
     BOOST_TEST((step_numbers(place.run("run")) == expected), axis);
   }
+}
+
+// The other rank has left the second op behind by then, so that it is the new worker's. Of the
+// other GPUs the last one has the most memory free.
+BOOST_AUTO_TEST_CASE(a_gpu_that_has_failed_twice_is_not_used_again) {
+  const Workplace place;
+  const std::string run = place.run("run");
+  const std::string faults = place.dir.write("fault", "3000 1000");
+  setenv("TROUPE_TEST_DEVICE", "async", 1);
+  setenv("TROUPE_ASYNC_FAULT", faults.c_str(), 1);
+  TroupeProgram program(
+      {"launch", place.manifest("run", {{"mesh.pp", "2"}, {"run.max_steps", "1000000"}})});
+  unsetenv("TROUPE_ASYNC_FAULT");
+  unsetenv("TROUPE_TEST_DEVICE");
+  BOOST_REQUIRE(program.read_until("this GPU has failed twice and is not used again"));
+  BOOST_REQUIRE(program.read_until("recovered at step"));
+  const Finished status = troupe({"status", run, "--json"});
+  BOOST_REQUIRE_MESSAGE(status.exit_code == 0, status.err);
+  const auto told = nlohmann::json::parse(status.out);
+  std::set<std::string> gpus;
+  for (const auto& rank : told.at("ranks"))
+    gpus.insert(rank.at("gpu").at("uuid"));
+  const bool is_left = gpus == std::set<std::string>{"GPU-0", "GPU-7"} ||
+                       gpus == std::set<std::string>{"GPU-1", "GPU-7"};
+  BOOST_TEST(is_left, status.out);
+  BOOST_TEST(troupe({"stop", run}).exit_code == 0);
+  BOOST_TEST(program.finish().exit_code == 0);
+  const auto got = step_numbers(run);
+  BOOST_TEST((
+      got == train_on("cpu", "run",
+                      {{"mesh.pp", "2"}, {"run.max_steps", std::to_string(got.rbegin()->first)}})));
 }
 
 // Each device has room for the largest stage, and not for another one beside it. A worker dies

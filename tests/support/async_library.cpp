@@ -9,15 +9,20 @@
 
 // A libtroupe_cuda.so whose GPUs are asynchronous devices of the host, so that launched runs
 // compute on them as they would on GPUs. The environment variable TROUPE_ASYNC_FAULT may name a
-// file that holds a number: the first device of all processes that comes to its op of this number
-// fails. TROUPE_ASYNC_MEMORY says how many bytes the device of each process has.
+// file that holds numbers: the first device of all processes that comes to its op of the first
+// number fails, and the next number, if any, is then the first. TROUPE_ASYNC_MEMORY says how many
+// bytes the device of each process has.
 
 namespace {
 
 bool fails(std::uint64_t op) {
   const char* const path = std::getenv("TROUPE_ASYNC_FAULT");
-  std::uint64_t failing = 0;
-  return path && std::ifstream(path) >> failing && op == failing && unlink(path) == 0;
+  if (!path) return false;
+  std::ifstream file(path);
+  std::uint64_t failing = 0, next = 0;
+  if (!(file >> failing) || op != failing || unlink(path) != 0) return false;
+  if (file >> next) std::ofstream(path) << next << file.rdbuf();
+  return true;
 }
 
 std::size_t memory_of_device() {
@@ -44,7 +49,7 @@ __attribute__((visibility("default"))) void troupe_report_devices(
                               .major = 9,
                               .multiprocessors = 1,
                               .memory_bytes = std::size_t{64} << 30,
-                              .free_bytes = std::size_t{64} << 30,
+                              .free_bytes = std::size_t(32 + i) << 30,  // most on the last one
                               .shares_memory = true});
 }
 

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "tensor/device/device.h"
-#include "tensor/errors/error.h"
+#include "tensor/errors/device_error.h"
 #include "tests/support/guarded_memory.h"
 #include "tests/support/pinned_memory.h"
 
@@ -57,8 +57,8 @@ class AsyncHealth {
   bool has_failed() const { return failed_; }
   void throw_if_failed() const {
     if (failed_)
-      throw Error(ErrorKind::internal, "the asynchronous device failed in op " +
-                                           std::to_string(ops_) + "; this process ends");
+      throw DeviceError("the asynchronous device failed in op " + std::to_string(ops_) +
+                        "; this process ends");
   }
 
  private:
