@@ -7,6 +7,21 @@
 #include "tensor/device/linear.h"
 #include "tensor/device/ops.h"
 
+namespace troupe::tensor {
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+/// Ops that do nothing.
+class NullOps : public Ops {
+#define TROUPE_NULL_OP(name, ...) \
+  void run_##name(Stream& stream, __VA_ARGS__) override {}
+  TROUPE_OPS(TROUPE_NULL_OP)
+#undef TROUPE_NULL_OP
+};
+#pragma GCC diagnostic pop
+
+}  // namespace troupe::tensor
+
 namespace troupe::test {
 
 /// A device whose ops do nothing but copy and write over their scratch memory, and which counts the
@@ -123,53 +138,14 @@ class NullDevice : public tensor::Device {
     NullScratch scratch_;
   };
 
-  struct NullOps final : tensor::Ops {
-    void run_fill_zero(Stream&, const Tensor&) override {}
+  struct CopyOps final : tensor::NullOps {
     /// Ids and targets are checked where they were copied to.
     void run_copy(Stream&, const Tensor& src, const Tensor& dst) override {
       if (src.dtype == dst.dtype) std::memcpy(dst.data, src.data, src.num_bytes());
     }
-    void run_accumulate(Stream&, const Tensor&, const Tensor&) override {}
-    void run_copy_columns(Stream&, const Tensor&, std::int64_t, const Tensor&, std::int64_t,
-                          std::int64_t) override {}
-    void run_rms_norm(Stream&, const Tensor&, const Tensor&, float, const Tensor&,
-                      const Tensor&) override {}
-    void run_rms_norm_backward(Stream&, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                               const Tensor&, const Tensor&, const Tensor&) override {}
-    void run_layer_norm(Stream&, const Tensor&, const Tensor&, const Tensor&, float, const Tensor&,
-                        const Tensor&, const Tensor&) override {}
-    void run_layer_norm_backward(Stream&, const Tensor&, const Tensor&, const Tensor&,
-                                 const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                                 const Tensor&, const Tensor&) override {}
-    void run_swiglu(Stream&, const Tensor&, const Tensor&) override {}
-    void run_swiglu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-    void run_gelu(Stream&, const Tensor&, const Tensor&) override {}
-    void run_gelu_backward(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-    void run_add_bias(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-    void run_bias_gradient(Stream&, const Tensor&, const Tensor&, tensor::Gradient) override {}
-    void run_dropout(Stream&, const tensor::Dropout&, const tensor::MatrixSlice&, const Tensor&,
-                     const Tensor&, const Tensor&) override {}
-    void run_add_positions(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
-    void run_add_rows(Stream&, const Tensor&, const Tensor&, const Tensor&) override {}
-    void run_positions_backward(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
-    void run_cross_entropy(Stream&, const Tensor&, const Tensor&, float, const Tensor&,
-                           const Tensor&, const Tensor&) override {}
-    void run_embedding_range(Stream&, const Tensor&, std::int64_t, const Tensor&,
-                             const Tensor&) override {}
-    void run_embedding_range_backward(Stream&, const Tensor&, std::int64_t, const Tensor&,
-                                      const Tensor&) override {}
-    void run_vocab_max(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
-    void run_vocab_sums(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
-                        const Tensor&, const Tensor&) override {}
-    void run_vocab_loss(Stream&, const Tensor&, const tensor::VocabColumns&, const Tensor&,
-                        const Tensor&, const tensor::VocabLoss&, const Tensor&, const Tensor&,
-                        const Tensor&) override {}
-    void run_sum_losses(Stream&, const Tensor&, const Tensor&) override {}
-    void run_sums_of_squares(Stream&, const Tensor&, std::int64_t, const Tensor&) override {}
-    void run_adamw(Stream&, std::span<const tensor::AdamWUpdate>) override {}
   };
 
-  NullOps ops_;
+  CopyOps ops_;
   std::size_t allocated_ = 0;
 };
 
