@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "stages/model/model_config.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {
@@ -130,6 +131,7 @@ void add_head(const ModelConfig& c, ParameterList& list) {
 }
 
 std::vector<ParameterInfo> all_parameters(const ModelConfig& c) {
+  TROUPE_ASSERT(std::size(kModules) == model_kinds().size());
   const KindTraits& traits = traits_of(c.kind);
   const KindModules& names = kModules[static_cast<std::size_t>(c.kind)];
   ParameterList list;

@@ -119,6 +119,7 @@ const HfKind& hf_kind(ModelKind kind) {
   static constexpr HfKind kKinds[]{
       {kLlamaFields, "hidden_act", kSilu, read_llama_rest, llama_rest},
       {kGpt2Fields, "activation_function", kGelu, read_gpt2_rest, gpt2_rest}};
+  TROUPE_ASSERT(std::size(kKinds) == model_kinds().size());
   return kKinds[static_cast<std::size_t>(kind)];
 }
 

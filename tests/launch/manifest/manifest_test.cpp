@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
+#include "stages/model/model_config.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/temp_dir.h"
@@ -49,6 +50,14 @@ BOOST_AUTO_TEST_CASE(every_default_is_a_value_of_its_kind) {
   }
   BOOST_TEST(manifest->optimizer.eps == 1e-8);
   BOOST_TEST(manifest->betas.at(1) == 0.95);
+}
+
+BOOST_AUTO_TEST_CASE(every_kind_of_model_has_its_name) {
+  const auto kinds = stages::model_kinds();
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const Manifest manifest = parsed(kSmallManifest, {std::string("model.kind=") + kinds[i].name});
+    BOOST_TEST((manifest->model.kind == static_cast<stages::ModelKind>(i)), kinds[i].name);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(values_are_read_with_their_places) {
