@@ -38,7 +38,6 @@ VocabShard shard_of(const Tensor& logits, const VocabColumns& columns) {
           .first_class = columns.first};
 }
 
-/// Where each row's loss is written before all are added.
 AdamWParameter parameter_of(const AdamWUpdate& u) {
   return {.factors = AdamWFactors(u.step),
           .count = u.gradient.num_elements(),
@@ -53,6 +52,7 @@ AdamWParameter parameter_of(const AdamWUpdate& u) {
           .copy_dtype = u.copy.dtype};
 }
 
+/// Where each row's loss is written before all are added.
 void* row_losses(Stream& stream, const Tensor& token_losses, std::int64_t rows) {
   if (token_losses) return token_losses.data;
   return kernel_stream(stream).scratch(loss_scratch(rows));
