@@ -5,6 +5,7 @@
 #include <random>
 #include <set>
 
+#include "stages/decoder/stage/transformer_stage.h"
 #include "stages/model/sharding.h"
 #include "tests/support/null_device.h"
 #include "tests/support/seed.h"
