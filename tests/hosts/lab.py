@@ -22,6 +22,7 @@ no process uses. --check says what the machine lacks, for Slurm too if asked, an
 """
 import os
 import pathlib
+import pwd
 import shlex
 import shutil
 import signal
@@ -117,6 +118,11 @@ class Lab:
         names = [f"{address(host)} h{host}\nfd88::{10 + host:x} h{host}-v6" for host in range(count)]
         (FILES / "hosts").write_text("\n".join(["127.0.0.1 localhost", "::1 localhost", f"{HEAD} head", *names, ""]))
         command("mount", "--bind", FILES / "hosts", "/etc/hosts")
+        # A shell that sshd starts reads them: what they run is none of a host's, and may wait for a lock that a host
+        # without power has left.
+        for file in (".bashrc", ".zshenv"):
+            if (path := pathlib.Path(pwd.getpwuid(os.getuid()).pw_dir) / file).exists():
+                command("mount", "--bind", "/dev/null", path)
         command("ip", "link", "add", "lab", "type", "bridge", "mcast_snooping", "0")
         command("ip", "link", "set", "lab", "up")
         command("ip", "link", "set", "lo", "up")

@@ -268,6 +268,14 @@ BOOST_AUTO_TEST_CASE(nothing_is_left_of_a_lab_whose_test_is_killed) {
   while (std::ranges::any_of(pids, is_alive)) sched_yield();
 }
 
+// A tool's line in ~/.bashrc has waited there for a lock that a host without power had left.
+BOOST_AUTO_TEST_CASE(a_shell_that_ssh_starts_reads_nothing_of_the_users) {
+  Lab lab(2);
+  lab.start_ssh();
+  const Finished done = by_ssh(lab, 0, "h1", {"test ! -s ~/.bashrc && test ! -s ~/.zshenv"});
+  BOOST_TEST(done.exit_code == 0, done.err);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test
