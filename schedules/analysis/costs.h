@@ -71,8 +71,9 @@ struct StageCosts {
 
 /// Whether a rank computes while its results travel.
 enum class Sends { overlapped, blocking };
-/// Whether the optimizer waits for all ranks.
-enum class Barrier { global, none };
+/// Whom the optimizer waits for: all ranks, or nobody. `ahead`: for nobody, and the rank then runs
+/// what it may of the next step (actions_ahead()) before it waits for all ranks.
+enum class Barrier { global, none, ahead };
 /// When the two parts of a pair start: when the inputs of both are there, or, as the runtime does,
 /// each when its own is there. They then count one after the other, and the second one without the
 /// collectives that the pair hides.

@@ -1,9 +1,11 @@
 #include "schedules/analysis/simulate.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
+#include "schedules/analysis/ahead.h"
 #include "schedules/analysis/progress.h"
 
 namespace troupe::schedules {
@@ -34,16 +36,23 @@ class Results {
   std::vector<Result> results_;
 };
 
+/// When a step begins that follows another: on each rank, and for what it may not run ahead.
+struct Begin {
+  std::vector<double> of_rank;
+  double validated = 0;
+};
+
 /// The rules of progress(), with a clock for each rank.
 class Clocks {
  public:
-  Clocks(const Plan& plan, const Costs& costs)
+  Clocks(const Plan& plan, const Costs& costs, const Begin& begin)
       : plan_(plan),
         costs_(costs),
+        validated_(begin.validated),
         chunk_costs_(chunk_costs(plan, costs)),
         forward_(plan),
         backward_(plan),
-        clock_(plan.num_ranks(), 0),
+        clock_(begin.of_rank),
         live_(plan.num_ranks(), 0),
         lanes_(plan.num_ranks(), GatherLanes(costs.gathering)) {
     out_.peak_activations.resize(plan.num_ranks());
@@ -53,6 +62,7 @@ class Clocks {
     out_.times.resize(plan.num_ranks());
     for (int rank = 0; rank < plan.num_ranks(); ++rank) {
       out_.times[rank].reserve(plan.actions[rank].size());
+      ahead_.push_back(actions_ahead(plan, rank));
     }
   }
 
@@ -70,7 +80,9 @@ class Clocks {
     }
     Result last = input(action);
     if (starts_pair(action) && input(next(rank)).arrived > last.arrived) last = input(next(rank));
-    const double start = std::max(clock_[rank], last.arrived);
+    double start = std::max(clock_[rank], last.arrived);
+    if (std::cmp_greater_equal(out_.times[rank].size(), ahead_[rank]))
+      start = std::max(start, validated_);
     double length = duration(cost_of(action), action.op);
     if (starts_pair(action)) {
       const Action& backward = next(rank);
@@ -195,6 +207,8 @@ class Clocks {
 
   const Plan& plan_;
   const Costs& costs_;
+  const double validated_;
+  std::vector<int> ahead_;  ///< by rank: actions that do not wait for validated_
   std::vector<StageCosts> chunk_costs_;
   Results forward_;
   Results backward_;
@@ -206,13 +220,44 @@ class Clocks {
   Simulation out_;
 };
 
-}  // namespace
-
-std::optional<Simulation> simulate(const Plan& plan, const Costs& costs) {
-  Clocks clocks(plan, costs);
+std::optional<Simulation> simulate_one(const Plan& plan, const Costs& costs, const Begin& begin) {
+  Clocks clocks(plan, costs, begin);
   std::vector<std::size_t> done(plan.num_ranks(), 0);
   if (!progress(plan, clocks, done)) return {};
   return clocks.finish();
+}
+
+/// The time from one step to the next of steps that each begin ahead of the validation of the one
+/// before. After a few steps it stays the same, or repeats itself.
+double step_ahead(const Plan& plan, const Costs& costs, const Simulation& first) {
+  constexpr int kSteps = 16;
+  constexpr double kSame = 1e-12;
+  std::vector<double> ends(plan.num_ranks());  // of a step, the last action's of each rank
+  const auto note_ends = [&](const Simulation& step) {
+    for (int rank = 0; rank < plan.num_ranks(); ++rank)
+      if (!step.times[rank].empty()) ends[rank] = step.times[rank].back().end;
+    return std::ranges::max(ends);
+  };
+  double end = note_ends(first), measured_from = 0, last = 0;
+  for (int i = 0; i < kSteps; ++i) {
+    if (i == kSteps / 2) measured_from = end;
+    Begin next{.of_rank = ends, .validated = end};
+    for (double& begin : next.of_rank) begin += costs.optimizer;
+    const double before = std::exchange(end, note_ends(*simulate_one(plan, costs, next)));
+    const double is = end - before, was = std::exchange(last, is);
+    if (i > 1 && std::abs(is - was) <= kSame * end) return is;
+  }
+  return (end - measured_from) / (kSteps - kSteps / 2);
+}
+
+}  // namespace
+
+std::optional<Simulation> simulate(const Plan& plan, const Costs& costs) {
+  auto simulation = simulate_one(
+      plan, costs, {.of_rank = std::vector<double>(static_cast<std::size_t>(plan.num_ranks()))});
+  if (simulation && costs.barrier == Barrier::ahead)
+    simulation->step = step_ahead(plan, costs, *simulation);
+  return simulation;
 }
 
 Simulation divided(Simulation s, double units) {

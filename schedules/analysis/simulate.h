@@ -21,7 +21,8 @@ struct Idle {
 struct Simulation {
   double wall = 0;  ///< T: from the first action's start to the last one's end
   double span = 0;  ///< L: the longest first-start to last-end of a rank
-  /// Time from one step to the next: T or L, as Costs::barrier says, and the optimizer.
+  /// Time from one step to the next: T or L, as Costs::barrier says, and the optimizer. With
+  /// Barrier::ahead that of many steps one after the other, all else being of the first of them.
   double step = 0;
   std::vector<double> busy;           ///< by rank: computing or waiting for collectives
   std::vector<double> collective;     ///< by rank: the part of it that waits for collectives

@@ -63,11 +63,6 @@ std::string check_interleaved(const ScheduleShape& shape) {
 std::string check_combined(const ScheduleShape& shape) {
   const std::string wrong = check_shape(shape);
   if (!wrong.empty()) return wrong;
-  if (shape.chunks < 2 && shape.stages > 1)
-    return concat(
-        "combined-1f1b has at least 2 chunks per stage where there are several stages, "
-        "but stages = ",
-        shape.stages, " and chunks = 1; set chunks = 2");
   return check_groups("combined-1f1b", shape);
 }
 
@@ -147,8 +142,8 @@ Generator interleaved() {
 }
 
 /// combined-1f1b has one forward more than interleaved before the first backward, so that neither
-/// action of a pair reads what the other writes. With one stage and one chunk: F_0, (F_1, B_0) ...
-/// (F_m-1, B_m-2), B_m-1.
+/// action of a pair reads what the other writes. With one chunk a stage, rank r has 2(p-1-r) + 1
+/// forwards before its pairs: of one stage F_0, (F_1, B_0) ... (F_m-1, B_m-2), B_m-1.
 Generator combined_one_f_one_b() {
   return {.name = "combined-1f1b",
           .source = "combined 1F1B: Megatron-LM's combined_1f1b.py and schedules.py",

@@ -156,6 +156,26 @@ BOOST_AUTO_TEST_CASE(a_step_pays_the_wall_time_or_without_a_barrier_the_span) {
   BOOST_TEST(none->step == 29);
 }
 
+BOOST_AUTO_TEST_CASE(steps_that_begin_ahead_of_validation_lie_in_one_another) {
+  const auto step_of = [](const char* kind, Barrier barrier, double hop) {
+    const Plan plan = make(kind, {.stages = 4, .microbatches = 8});
+    return simulate(plan, {.stages = {kUnit}, .hop = hop, .optimizer = 5, .barrier = barrier})
+        ->step;
+  };
+  // The next step's forwards fill the parallelogram: nothing is idle any more.
+  BOOST_TEST(step_of("zb-h2", Barrier::ahead, 0) == 29, tt::tolerance(1e-12));
+  // Ranks that end at one time gain nothing but for the last ones' idle beginning.
+  BOOST_TEST(step_of("gpipe", Barrier::ahead, 0) <= step_of("gpipe", Barrier::global, 0));
+  BOOST_TEST(step_of("zb-h2", Barrier::ahead, 0.25) < step_of("zb-h2", Barrier::global, 0.25));
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_that_may_run_nothing_ahead_waits_for_all_others) {
+  // Each rank keeps its only forward back: steps follow each other as with a barrier.
+  const Plan plan = plan_of("0F0,0B0\n1F0,1B0\n");
+  const auto ahead = simulate(plan, {.stages = {kUnit}, .optimizer = 5, .barrier = Barrier::ahead});
+  BOOST_TEST(ahead->step == 6 + 5, tt::tolerance(1e-12));
+}
+
 BOOST_AUTO_TEST_CASE(times_divide_by_their_units) {
   const auto out = simulate(plan_of("0F0,0B0\n1F0,1B0\n"), {.stages = {kUnit}, .hop = 0.5});
   const Simulation half = divided(*out, 2);

@@ -1,0 +1,76 @@
+#include "schedules/planner/memory_estimate.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace troupe::schedules {
+namespace {
+
+/// Context, libraries and their scratch.
+constexpr double kFixedBytes = 600.0 * (1 << 20);
+/// Logits of the head are in memory by parts of this size, and their gradients.
+constexpr double kLogitsBytes = 256.0 * (1 << 20);
+
+double state_bytes(const Work& work, double parameters) {
+  using Division = Work::Division;
+  const double replicas = std::max(1, work.dp / work.instances);
+  const auto divided = [&](bool is) { return is ? replicas : 1; };
+  const double weights = 4 / divided(work.division == Division::optim_grads_params);
+  const double gradients = 4 / divided(work.reduces_every_microbatch);
+  const double moments = 8 / divided(work.division != Division::none);
+  return parameters * (weights + gradients + moments + work.element_bytes);
+}
+
+/// What the forward of one microbatch keeps of a layer.
+double layer_bytes(const Work& work, Work::Recompute recompute) {
+  const double t = work.tp, e = work.element_bytes, tokens = static_cast<double>(work.tokens());
+  const double hidden = static_cast<double>(work.hidden) / (work.sequence_parallel ? t : 1);
+  const double heads = static_cast<double>(work.heads * work.head_width) / t;
+  const double keys = static_cast<double>(work.kv_heads * work.head_width) / t;
+  const double wide = work.gates * static_cast<double>(work.feed_forward) / t;
+  switch (recompute) {
+    case Work::Recompute::full:
+      return e * tokens * hidden;
+    case Work::Recompute::output:
+      return e * tokens * (2 * hidden + 2 * (heads + keys) + wide);
+    case Work::Recompute::selective:
+      return e * tokens * (4 * hidden + heads + 2 * keys + 2 * wide);
+    case Work::Recompute::none:
+      break;
+  }
+  return e * tokens * (4 * hidden + 2 * (heads + keys) + 2 * wide);
+}
+
+/// Chunk-microbatches that a stage holds.
+double held_chunks(const Work& work, int chunks, Held held, int stage) {
+  const int p = work.pp, m = work.microbatches;
+  if (held == Held::all) return 1.0 * m * chunks;
+  if (held == Held::one_f_one_b || chunks == 1) return std::min(p - stage, m);
+  return std::min(2 * (p - 1 - stage) + (chunks - 1) * p + 1, m * chunks);
+}
+
+}  // namespace
+
+double estimate_memory(const Work& work, const std::vector<int>& layers, int chunks, Held held) {
+  const std::vector<ChunkWork> all = chunks_of(layers);
+  double most = 0;
+  for (const int stage : {0, work.pp - 1}) {
+    double parameters = 0, kept = 0;
+    int last = 0;
+    for (auto i = static_cast<std::size_t>(stage); i < all.size();
+         i += static_cast<std::size_t>(work.pp)) {
+      parameters += parameters_of(work, all[i]);
+      kept += all[i].layers * layer_bytes(work, work.recompute);
+      last = all[i].layers;
+    }
+    const double of_chunk = kept / chunks;
+    const double boundary = layer_bytes(work, Work::Recompute::full);
+    const double scratch = last > 0 ? 1.5 * layer_bytes(work, Work::Recompute::none) : 0;
+    const double logits = all.back().head && stage == work.pp - 1 ? kLogitsBytes : 0;
+    most = std::max(most, state_bytes(work, parameters) + scratch + logits +
+                              held_chunks(work, chunks, held, stage) * (of_chunk + boundary));
+  }
+  return most + kFixedBytes;
+}
+
+}  // namespace troupe::schedules
