@@ -13,7 +13,9 @@
 #include <utility>
 
 #include "tensor/cuda/attention/cudnn_attention.h"
+#include "tensor/cuda/attention/cudnn_document_attention.h"
 #include "tensor/cuda/attention/kernel_cached_attention.h"
+#include "tensor/cuda/peers/kernel_one_shot_norm.h"
 #include "tensor/cuda/products/cuda_linear.h"
 #include "tensor/cuda/runtime/cuda_error.h"
 #include "tensor/cuda/runtime/cuda_stream.h"
@@ -60,6 +62,8 @@ CudaDevice::CudaDevice(const DeviceSpec& spec, const CudnnPlans::Tell& tell)
     : spec_(spec), plans_(spec.deterministic, tell) {
   const cudaDeviceProp gpu = properties_of_usable_gpu(spec.index);
   name_ = gpu.name;
+  static_assert(sizeof hardware_ == sizeof gpu.uuid);
+  std::memcpy(hardware_.data(), &gpu.uuid, sizeof hardware_);
   check(cudaInitDevice(spec.index, cudaDeviceScheduleBlockingSync, cudaInitDeviceFlagsAreValid),
         "cudaInitDevice");
   use_device(spec.index);
@@ -157,7 +161,12 @@ std::unique_ptr<Linear> CudaDevice::make_linear(const LinearShape& shape) {
 
 std::unique_ptr<Attention> CudaDevice::make_attention(const AttentionShape& shape) {
   use_device(spec_.index);
-  if (auto attention = CudnnAttention::make(shape, plans_, *preparation_)) return attention;
+  if (shape.documents) {
+    if (auto documents = CudnnDocumentAttention::make(shape, plans_, *preparation_))
+      return documents;
+  } else if (auto attention = CudnnAttention::make(shape, plans_, *preparation_)) {
+    return attention;
+  }
   return std::make_unique<KernelAttention>(shape, *preparation_);
 }
 
@@ -175,6 +184,10 @@ MadeGroup CudaDevice::make_group(const GroupSpec& spec, ProcessGroup& hosts) {
                                 .deadline = kMostEnd,
                                 .on_overdue = end_process});
   return groups_->make_group(spec, hosts);
+}
+
+std::unique_ptr<OneShotNorm> CudaDevice::make_one_shot_norm(PeerMemory memory) {
+  return std::make_unique<KernelOneShotNorm>(*this, std::move(memory));
 }
 
 }  // namespace troupe::tensor::cuda

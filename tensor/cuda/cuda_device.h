@@ -1,5 +1,7 @@
 #pragma once
 
+#include <array>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +14,7 @@
 #include "tensor/cuda/runtime/cuda_event.h"
 #include "tensor/cuda/runtime/gpu_memory.h"
 #include "tensor/device/device.h"
+#include "tensor/device/one_shot_norm.h"
 #include "tensor/device/process_group.h"
 #include "tensor/device/shared_memory.h"
 
@@ -20,7 +23,7 @@ namespace troupe::tensor::cuda {
 /// One GPU of those that gpus.h takes, for this process. Memory is allocated plainly, one piece per
 /// call, and zeroed (GpuMemory tells for what an allocation waits); streams are ordered by events
 /// alone; host waits sleep.
-class CudaDevice final : public Device {
+class CudaDevice final : public Device, public OneShotDevice {
  public:
   /// `tell` is called with what a user should know about this GPU and did not ask for. Throws
   /// Error{unavailable} if there is no driver or no such GPU.
@@ -45,12 +48,15 @@ class CudaDevice final : public Device {
   std::unique_ptr<CachedAttention> make_cached_attention(
       const CachedAttentionShape& shape) override;
   MadeGroup make_group(const GroupSpec& spec, ProcessGroup& hosts) override;
+  std::array<std::uint64_t, 2> hardware() const override { return hardware_; }
+  std::unique_ptr<OneShotNorm> make_one_shot_norm(PeerMemory memory) override;
 
  private:
   void* pin(std::size_t bytes) const;
 
   const DeviceSpec spec_;
   std::string name_;
+  std::array<std::uint64_t, 2> hardware_{};  ///< the UUID
   CudaOps ops_;
   std::optional<GpuMemory> memory_;  ///< from the constructor on
   std::unique_ptr<DeviceClock> clock_;

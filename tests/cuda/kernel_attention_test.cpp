@@ -134,7 +134,7 @@ void check_rotation_back(DType dtype, std::int64_t head_dim, bool rotary) {
     const std::int64_t W = attention.saved_elements() / (tokens * all);
     const Tensor qkv = host.normal(dtype, {tokens, all * D}, "qkv");
     const Tensor saved = host.output(dtype, {attention.saved_elements()});
-    attention.save(stream, qkv, saved);
+    attention.save(stream, qkv, saved, {});
     const Values rotated = Host::read(saved);
     Values places(static_cast<std::size_t>(qkv.num_elements()));
     for (std::int64_t token = 0; token < tokens; ++token) {
@@ -148,7 +148,7 @@ void check_rotation_back(DType dtype, std::int64_t head_dim, bool rotary) {
       }
     }
     const Tensor gradient = host.of(dtype, qkv.shape, places);
-    attention.rotate_back(stream, gradient);
+    attention.rotate_back(stream, gradient, {});
     check_near(gradient, Host::read(qkv), tolerance_of(dtype));
   }
 }

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -14,24 +13,11 @@
 #include "tensor/libraries/library_search.h"
 #include "tests/contract/group_members.h"
 #include "tests/support/emulated_device.h"
+#include "tests/support/environment_setting.h"
 
 // Groups on NCCL, for tests over the fake NCCL.
 
 namespace troupe::test {
-
-/// A variable of the environment, from here to the end of the scope. No other thread may run.
-class Setting {
- public:
-  Setting(const char* name, const std::string& value) : name_(name) {
-    setenv(name, value.c_str(), 1);
-  }
-  ~Setting() { unsetenv(name_); }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* const name_;
-};
 
 /// Emulated GPUs of this process, and groups of all of them.
 class NcclMembers : public MemberThreads {

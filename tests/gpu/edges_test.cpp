@@ -1,6 +1,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tests/gpu/needs_gpu.h"
+#include "tests/gpu/ranks_model.h"
 #include "tests/support/edge_runs.h"
 
 // Tests runs over ranks that share a GPU, by the placement of the edges between them.
@@ -13,11 +14,7 @@ namespace {
 
 BOOST_TEST_GLOBAL_FIXTURE(NeedsGpu);
 
-const Keys kModel{{"model.num_hidden_layers", "4"},
-                  {"model.hidden_size", "64"},
-                  {"model.num_attention_heads", "4"},
-                  {"model.num_key_value_heads", "2"},
-                  {"batch.seq_len", "64"}};
+const Keys kModel = ranks_model();
 
 }  // namespace
 

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 
 #include "tests/host_cudart/machine.h"
@@ -17,13 +18,23 @@ using troupe::host_cudart::MemoryMap;
 
 namespace troupe::test {
 
-HostDriverMemory& HostDriverMemory::get() {
-  static HostDriverMemory driver;
+namespace {
+
+/// CUDA's functions have no argument that names one.
+std::unique_ptr<HostDriverMemory>& current() {
+  static auto driver = std::make_unique<HostDriverMemory>();
   return driver;
 }
 
+}  // namespace
+
+HostDriverMemory& HostDriverMemory::get() {
+  return *current();
+}
+
 HostDriverMemory& HostDriverMemory::reset() {
-  return get() = {};
+  current() = std::make_unique<HostDriverMemory>();
+  return get();
 }
 
 namespace {

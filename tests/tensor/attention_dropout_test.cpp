@@ -149,6 +149,26 @@ BOOST_AUTO_TEST_CASE(a_part_of_the_sequences_is_dropped_as_all_of_them_are) {
   });
 }
 
+// A microbatch of several lanes has samples that do not follow each other in the step.
+BOOST_AUTO_TEST_CASE(runs_of_sequences_are_dropped_by_their_places) {
+  for_each_setup([](DType dtype, Host& host) {
+    AttentionShape shape = shape_of(dtype, 70);
+    const AttentionCall apart{
+        .dropout = {0.3f, 77}, .sequences = 5, .first_sequence = 1, .run = 1, .gap = 2};
+    const AttentionRun expected = run_attention(host, shape, apart);
+    shape.batch = 1;
+    for (const std::int64_t sequence : {0, 1}) {
+      const AttentionCall call{
+          .dropout = apart.dropout, .sequences = 5, .first_sequence = 1 + 3 * sequence};
+      const auto own = [&](const Tensor& x) { return sequences_of(host, x, 70, sequence, 1); };
+      const AttentionRun run =
+          run_attention(host, shape, own(expected.qkv), own(expected.dout), call);
+      BOOST_TEST(same_bits(run.out, own(expected.out)));
+      BOOST_TEST(same_bits(run.dqkv, own(expected.dqkv)));
+    }
+  });
+}
+
 /// Some columns of a matrix: [first, first + count).
 struct Columns {
   std::size_t first, count;

@@ -9,18 +9,24 @@ struct AttentionRun {
   Tensor qkv, dout, out, lse, dqkv;
 };
 
-/// `qkv` and `dout` are of the shape's sizes and dtype.
+/// `qkv` and `dout` are of the shape's sizes and dtype, `attention` is for it and has its memory.
+inline AttentionRun run_attention(Host& host, Attention& attention, const AttentionShape& shape,
+                                  const Tensor& qkv, const Tensor& dout,
+                                  const AttentionCall& call) {
+  AttentionRun r{qkv, dout, host.output(shape.dtype, dout.shape),
+                 host.output(DType::f32, {dout.shape[0] * shape.heads}),
+                 host.output(shape.dtype, qkv.shape)};
+  const Tensor saved = host.output(shape.dtype, {attention.saved_elements()});
+  attention.forward(host.stream(), r.qkv, saved, r.lse, r.out, call);
+  attention.backward(host.stream(), saved, r.lse, r.out, r.dout, r.dqkv, call);
+  return r;
+}
+
 inline AttentionRun run_attention(Host& host, const AttentionShape& shape, const Tensor& qkv,
                                   const Tensor& dout, const AttentionCall& call) {
   const auto attention = host.device().make_attention(shape);
   host.give_scratch(*attention);
-  AttentionRun r{qkv, dout, host.output(shape.dtype, dout.shape),
-                 host.output(DType::f32, {dout.shape[0] * shape.heads}),
-                 host.output(shape.dtype, qkv.shape)};
-  const Tensor saved = host.output(shape.dtype, {attention->saved_elements()});
-  attention->forward(host.stream(), r.qkv, saved, r.lse, r.out, call);
-  attention->backward(host.stream(), saved, r.lse, r.out, r.dout, r.dqkv, call);
-  return r;
+  return run_attention(host, *attention, shape, qkv, dout, call);
 }
 
 inline AttentionRun run_attention(Host& host, const AttentionShape& shape,

@@ -1,61 +1,13 @@
 #include <numeric>
 
 #include "tests/support/seed.h"
-#include "tests/tensor/attention_run.h"
+#include "tests/tensor/document_run.h"
 
 namespace troupe::tensor {
 
 BOOST_AUTO_TEST_SUITE(document_attention_test)
 
 namespace {
-
-using Lengths = std::vector<std::int64_t>;
-
-/// The bounds of documents of these lengths, side by side.
-std::vector<std::int32_t> starts_of(const Lengths& lengths) {
-  std::vector<std::int32_t> starts{0};
-  for (const std::int64_t length : lengths)
-    starts.push_back(starts.back() + static_cast<std::int32_t>(length));
-  return starts;
-}
-
-Values rows_of(const Tensor& x, std::int64_t first, std::int64_t count) {
-  const Values all = Host::read(x);
-  const std::int64_t row = x.shape[1];
-  return {all.begin() + first * row, all.begin() + (first + count) * row};
-}
-
-/// Runs documents of these lengths and `padding` rows after them.
-AttentionRun run_documents(Host& host, const AttentionShape& shape, const Lengths& lengths,
-                           std::int64_t padding = 0, AttentionCall call = {}) {
-  const auto starts = starts_of(lengths);
-  const std::int64_t rows = starts.back() + padding, d = shape.head_dim;
-  call.documents = host.ids(starts);
-  return run_attention(
-      host, shape, host.normal(shape.dtype, {rows, (shape.heads + 2 * shape.kv_heads) * d}, "qkv"),
-      host.normal(shape.dtype, {rows, shape.heads * d}, "dout"), call);
-}
-
-/// Compares each document with the reference for it alone, and padding with zeros.
-void check_documents(const AttentionRun& run, AttentionShape shape, const Lengths& lengths) {
-  const double tolerance = tolerance_of(shape.dtype);
-  std::int64_t first = 0;
-  shape.batch = 1;
-  for (const std::int64_t length : lengths) {
-    shape.seq_len = length;
-    const reference::AttentionDims dims = dims_of(shape);
-    const Values qkv = rows_of(run.qkv, first, length);
-    check_near(rows_of(run.out, first, length), reference::attention(qkv, dims).out, tolerance);
-    check_near(rows_of(run.dqkv, first, length),
-               reference::attention_backward(rows_of(run.dout, first, length), qkv, dims),
-               2 * tolerance);
-    first += length;
-  }
-  for (const Tensor* x : {&run.out, &run.dqkv}) {
-    const Values padding = rows_of(*x, first, x->shape[0] - first);
-    BOOST_TEST((padding == Values(padding.size(), 0.0)));
-  }
-}
 
 AttentionShape shape_of(DType dtype) {
   return {.batch = 4,
@@ -126,14 +78,19 @@ BOOST_AUTO_TEST_CASE(probabilities_are_dropped_by_their_row_and_their_place_in_t
   for_each_setup([](DType dtype, Host& host) {
     AttentionShape shape = shape_of(dtype), dense = shape;
     dense.documents = false;
-    const AttentionCall call{
-        .dropout = {.p = 0.3f, .key = 77}, .sequences = 9, .first_sequence = 2};
-    const AttentionRun expected = run_attention(host, dense, call);
-    AttentionCall with_documents = call;
-    with_documents.documents = host.ids(starts_of({150, 150, 150, 150}));
-    const AttentionRun got = run_attention(host, shape, with_documents);
-    check_near(got.out, Host::read(expected.out), tolerance_of(dtype));
-    check_near(got.dqkv, Host::read(expected.dqkv), 2 * tolerance_of(dtype));
+    for (const std::int64_t gap : {0, 1}) {
+      const AttentionCall call{.dropout = {.p = 0.3f, .key = 77},
+                               .sequences = 9,
+                               .first_sequence = 2,
+                               .run = gap > 0 ? 2 : 0,
+                               .gap = gap};
+      const AttentionRun expected = run_attention(host, dense, call);
+      AttentionCall with_documents = call;
+      with_documents.documents = host.ids(starts_of({150, 150, 150, 150}));
+      const AttentionRun got = run_attention(host, shape, with_documents);
+      check_near(got.out, Host::read(expected.out), tolerance_of(dtype));
+      check_near(got.dqkv, Host::read(expected.dqkv), 2 * tolerance_of(dtype));
+    }
   });
 }
 

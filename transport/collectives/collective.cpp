@@ -85,7 +85,7 @@ std::size_t Collective::num_receives() const {
   std::size_t count = 0;
   for (std::size_t i = 0; i < flows_.size(); ++i)
     if (static_cast<int>(i) != group_->member())
-      for (const Piece& piece : flows_[i].receives) count += piece.size > 0 ? 1 : 0;
+      for (const ElementRange& piece : flows_[i].receives) count += piece.size > 0 ? 1 : 0;
   return count;
 }
 
@@ -95,7 +95,7 @@ void Collective::launch(Round& round) {
   round.own = cut(own_, round.index);
   round.result = nullptr;
   if (operation_ == Operation::reduce_scatter) {
-    const Piece own_out = cut({.begin = 0, .size = own_.size}, round.index);
+    const ElementRange own_out = cut({.begin = 0, .size = own_.size}, round.index);
     out_.visit(own_out, [&](std::byte* data, std::size_t, std::size_t) { round.result = data; });
   }
   round.summands.assign(flows_.size(), nullptr);
@@ -121,8 +121,8 @@ void Collective::launch(Round& round) {
 }
 
 void Collective::add_part(Round& round, GroupPart::Kind kind, std::uint32_t phase, int member,
-                          Piece piece) {
-  const Piece cut_piece = cut(piece, round.index);
+                          ElementRange piece) {
+  const ElementRange cut_piece = cut(piece, round.index);
   const bool is_signal = operation_ == Operation::barrier && phase == 0;
   // Both members know the size, so an empty part needs no message.
   if (cut_piece.size == 0 && !is_signal) return;
@@ -139,7 +139,7 @@ void Collective::add_part(Round& round, GroupPart::Kind kind, std::uint32_t phas
   if (is_summand(part)) round.summands[static_cast<std::size_t>(member)] = part.slot;
 }
 
-Piece Collective::cut(Piece piece, std::uint32_t round) const {
+ElementRange Collective::cut(ElementRange piece, std::uint32_t round) const {
   const std::size_t offset = round * step_;
   if (offset >= piece.size) return {};
   return {.begin = piece.begin + offset, .size = std::min(step_, piece.size - offset)};

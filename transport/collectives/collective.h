@@ -38,7 +38,7 @@ struct GroupPart : Transfer {
   State state = State::waiting;
   int member = 0;             ///< the other member
   std::uint32_t number = 0;   ///< 2 * round + phase, the same at both members
-  Piece piece;                ///< elements of the collective's input or output
+  ElementRange piece;         ///< elements of the collective's input or output
   std::byte* slot = nullptr;  ///< where a send is copied to, or a receive arrives
   bool is_written = false;    ///< a send's slot lies in the other member's memory
   std::size_t bytes = 0;
@@ -140,7 +140,7 @@ class Collective : public NamedWork {
     bool is_reduced = false;
     std::uint32_t index = 0;
     std::size_t num_slots = 0;     ///< that its parts have
-    Piece own;                     ///< elements of the input that this member reduces
+    ElementRange own;              ///< elements of the input that this member reduces
     std::byte* result = nullptr;   ///< where the reduced elements go; null: to their own place
     std::vector<GroupPart> parts;  ///< reserved at once: transfers point to them
     std::vector<const std::byte*> summands;  ///< by member; this member's own is not in it
@@ -149,8 +149,8 @@ class Collective : public NamedWork {
   };
   /// What this member and another have for each other, by phase, before it is cut into rounds.
   struct Flow {
-    std::array<Piece, 2> sends;
-    std::array<Piece, 2> receives;
+    std::array<ElementRange, 2> sends;
+    std::array<ElementRange, 2> receives;
   };
 
   // What each operation exchanges, in collective_plan.cpp.
@@ -163,9 +163,10 @@ class Collective : public NamedWork {
 
   std::size_t most_elements() const;
   void launch(Round& round);
-  void add_part(Round& round, GroupPart::Kind kind, std::uint32_t phase, int member, Piece piece);
+  void add_part(Round& round, GroupPart::Kind kind, std::uint32_t phase, int member,
+                ElementRange piece);
   std::size_t num_receives() const;
-  Piece cut(Piece piece, std::uint32_t round) const;
+  ElementRange cut(ElementRange piece, std::uint32_t round) const;
   bool is_summand(const GroupPart& part) const;
   Round& round_of(const GroupPart& part);
   void offer_parts(Round& round, std::uint32_t phase);
@@ -185,7 +186,7 @@ class Collective : public NamedWork {
   tensor::DType dtype_ = tensor::DType::f32;
   TensorRow in_, out_;
   std::vector<Flow> flows_;   ///< by member
-  Piece own_;                 ///< elements of the input that this member reduces
+  ElementRange own_;          ///< elements of the input that this member reduces
   bool is_gathered_ = false;  ///< every member reduces all elements
   bool widens_ = false;       ///< bfloat16 is reduced into float32
   std::uint64_t sequence_ = 0;

@@ -6,13 +6,13 @@ namespace troupe::transport {
 namespace {
 
 /// The elements of one member where the members' elements lie in member order.
-Piece block(std::span<const std::int64_t> counts, std::size_t member) {
+ElementRange block(std::span<const std::int64_t> counts, std::size_t member) {
   return {.begin = static_cast<std::size_t>(tensor::elements_before(counts, member)),
           .size = static_cast<std::size_t>(counts[member])};
 }
 
 /// One of `members` nearly equal slices of a row.
-Piece slice(std::size_t elements, std::size_t members, std::size_t member) {
+ElementRange slice(std::size_t elements, std::size_t members, std::size_t member) {
   const std::size_t begin = member * elements / members;
   return {.begin = begin, .size = (member + 1) * elements / members - begin};
 }
@@ -50,14 +50,15 @@ void Collective::plan_all_reduce() {
   const std::size_t elements = in_.num_elements();
   const auto self = static_cast<std::size_t>(group_->member());
   is_gathered_ = elements * in_.element_bytes() <= kGatheredBytes;
-  own_ = is_gathered_ ? Piece{.begin = 0, .size = elements} : slice(elements, flows_.size(), self);
+  own_ = is_gathered_ ? ElementRange{.begin = 0, .size = elements}
+                      : slice(elements, flows_.size(), self);
   for (std::size_t i = 0; i < flows_.size(); ++i) {
     Flow& flow = flows_[i];
     if (is_gathered_) {
       flow.sends[0] = flow.receives[0] = own_;
       continue;
     }
-    const Piece theirs = slice(elements, flows_.size(), i);
+    const ElementRange theirs = slice(elements, flows_.size(), i);
     flow.sends = {theirs, own_};
     flow.receives = {own_, theirs};
   }
@@ -65,7 +66,7 @@ void Collective::plan_all_reduce() {
 
 void Collective::plan_blocks(std::span<const std::int64_t> send_counts,
                              std::span<const std::int64_t> receive_counts) {
-  const Piece all{.begin = 0, .size = in_.num_elements()};
+  const ElementRange all{.begin = 0, .size = in_.num_elements()};
   for (std::size_t i = 0; i < flows_.size(); ++i) {
     flows_[i].sends[0] = send_counts.empty() ? all : block(send_counts, i);
     flows_[i].receives[0] = receive_counts.empty() ? own_ : block(receive_counts, i);
@@ -73,7 +74,7 @@ void Collective::plan_blocks(std::span<const std::int64_t> send_counts,
 }
 
 void Collective::plan_broadcast(int root) {
-  const Piece all{.begin = 0, .size = in_.num_elements()};
+  const ElementRange all{.begin = 0, .size = in_.num_elements()};
   if (group_->member() != root)
     flows_[static_cast<std::size_t>(root)].receives[0] = all;
   else

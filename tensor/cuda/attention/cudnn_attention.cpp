@@ -15,6 +15,7 @@ constexpr std::size_t kAlignment = 256;
 std::unique_ptr<CudnnAttention> CudnnAttention::make(const AttentionShape& shape, CudnnPlans& plans,
                                                      KernelStream& preparation) {
   check(shape);
+  TROUPE_ASSERT(!shape.documents);
   CudnnPlans::Both both = plans.find(shape);
   if (!both.backward) return nullptr;
   return std::unique_ptr<CudnnAttention>(new CudnnAttention(shape, preparation, std::move(both)));
@@ -43,7 +44,7 @@ void CudnnAttention::set_scratch(const Scratch& scratch) {
 
 void CudnnAttention::forward(Stream& stream, const Tensor& qkv, const Tensor& saved,
                              const Tensor& lse, const Tensor& out, const AttentionCall& call) {
-  kernels_.save(stream, qkv, saved);
+  kernels_.save(stream, qkv, saved, call);
   recompute(stream, saved, lse, out, call);
 }
 
@@ -62,7 +63,7 @@ void CudnnAttention::backward(Stream& stream, const Tensor& saved, const Tensor&
   at.dout = dout.data;
   at.dqkv = dqkv.data;
   plans_.backward->run(handle_of(stream), at, workspace_.backward);
-  kernels_.rotate_back(stream, dqkv);
+  kernels_.rotate_back(stream, dqkv, call);
 }
 
 AttentionAddresses CudnnAttention::addresses(const Tensor& saved, const Tensor& lse,

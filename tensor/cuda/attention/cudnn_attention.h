@@ -7,8 +7,8 @@
 
 namespace troupe::tensor::cuda {
 
-/// Attention by cuDNN. Our own kernels rotate before and after, and do all the work of calls with
-/// dropout, whose choice of elements cuDNN does not know; `saved` is theirs.
+/// Attention of whole sequences by cuDNN. Our own kernels rotate before and after, and do all the
+/// work of calls with dropout, whose choice of elements cuDNN does not know; `saved` is theirs.
 class CudnnAttention final : public Attention {
  public:
   /// Null if there are no plans for the shape; the caller then takes KernelAttention. Throws

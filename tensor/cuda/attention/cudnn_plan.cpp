@@ -25,7 +25,24 @@ using Attributes = std::shared_ptr<fe::graph::Tensor_attributes>;
 using Dims = std::vector<std::int64_t>;
 
 /// The tensors of a graph, by the numbers that a call gives their addresses with.
-enum Id : std::int64_t { kQ = 1, kK, kV, kOut, kLse, kDout, kDq, kDk, kDv };
+enum Id : std::int64_t {
+  kQ = 1,
+  kK,
+  kV,
+  kOut,
+  kLse,
+  kDout,
+  kDq,
+  kDk,
+  kDv,
+  kLengths,
+  kQkvOffsets,
+  kOutOffsets,
+  kLseOffsets
+};
+
+/// The first version whose ragged form has group queries, offsets of 64 bits and empty sequences.
+constexpr std::size_t kRaggedVersion = 90600;
 
 [[noreturn]] void fail(const std::string& what, const std::string& why) {
   throw Error(ErrorKind::internal, fmt::format("cuDNN: {} failed: {}", what, why));
@@ -52,75 +69,116 @@ class Handle {
   cudnnHandle_t handle_ = nullptr;
 };
 
-/// The shape as cuDNN has it: [B, heads, S, D] with strides.
-struct Layouts {
-  explicit Layouts(const AttentionShape& s)
-      : B(s.batch), S(s.seq_len), H(s.heads), K(s.kv_heads), D(s.head_dim) {}
+/// The shape as cuDNN has it: [B, heads, S, D] with strides. Documents are sequences that begin at
+/// offsets, so that the strides of the batch are of no account, and end at their own lengths.
+class Layouts {
+ public:
+  Layouts(Graph& graph, const AttentionShape& s)
+      : B(s.batch),
+        S(s.seq_len),
+        H(s.heads),
+        K(s.kv_heads),
+        D(s.head_dim),
+        graph_(graph),
+        causal_(s.causal) {
+    if (!s.documents) return;
+    lengths_ = numbers("lengths", kLengths, B, fe::DataType_t::INT32);
+    qkv_offsets_ = numbers("qkv_offsets", kQkvOffsets, B + 1, fe::DataType_t::INT64);
+    out_offsets_ = numbers("out_offsets", kOutOffsets, B + 1, fe::DataType_t::INT64);
+    lse_offsets_ = numbers("lse_offsets", kLseOffsets, B + 1, fe::DataType_t::INT64);
+  }
 
-  /// A tensor saved as [B, heads, S, D].
-  Attributes saved(Graph& graph, const char* name, Id id, std::int64_t heads) const {
-    return tensor(graph, name, id, heads, {heads * S * D, S * D, D, 1});
+  /// A tensor saved as [B, heads, S, D], or of documents as columns.
+  Attributes saved(const char* name, Id id, std::int64_t heads) const {
+    if (lengths_) return graph_.tensor(columns(described(heads).set_name(name).set_uid(id)));
+    return graph_.tensor(
+        described(heads).set_name(name).set_uid(id).set_stride({heads * S * D, S * D, D, 1}));
   }
-  /// Columns of a matrix [B*S, `columns`], D for each head.
-  Dims row_strides(std::int64_t columns) const { return {S * columns, D, columns, 1}; }
-  Attributes tensor(Graph& graph, const char* name, Id id, std::int64_t heads,
-                    const Dims& strides) const {
-    return graph.tensor(fe::graph::Tensor_attributes()
-                            .set_name(name)
-                            .set_uid(id)
-                            .set_dim({B, heads, S, D})
-                            .set_stride(strides));
+  /// A matrix [B*S, H*D].
+  Attributes rows(const char* name, Id id) const {
+    return graph_.tensor(rows(described(H).set_name(name).set_uid(id)));
   }
-  Attributes lse(Graph& graph) const {
-    return graph.tensor(fe::graph::Tensor_attributes()
-                            .set_name("lse")
-                            .set_uid(kLse)
-                            .set_dim({B, H, S, 1})
-                            .set_stride({H * S, S, 1, 1})
-                            .set_data_type(fe::DataType_t::FLOAT));
+  Attributes lse() const {
+    fe::graph::Tensor_attributes lse;
+    return graph_.tensor(numbers_of_rows(lse.set_name("lse")));
   }
-  void set_output(const Attributes& output, Id id, std::int64_t heads, const Dims& strides) const {
-    output->set_output(true).set_uid(id).set_dim({B, heads, S, D}).set_stride(strides);
+  void set_rows(const Attributes& output, Id id) const {
+    rows(output->set_output(true).set_uid(id).set_dim({B, H, S, D}));
   }
-  float scale() const { return static_cast<float>(1 / std::sqrt(static_cast<double>(D))); }
+  /// Columns of a matrix [B*S, (H + 2K)*D].
+  void set_columns(const Attributes& output, Id id, std::int64_t heads) const {
+    columns(output->set_output(true).set_uid(id).set_dim({B, heads, S, D}));
+  }
+  void set_lse(const Attributes& output) const { numbers_of_rows(output->set_output(true)); }
+
+  /// What the options of both passes have alike.
+  template <typename Options>
+  void set_scores(Options& options) const {
+    options.set_attn_scale(static_cast<float>(1 / std::sqrt(static_cast<double>(D))));
+    if (causal_) {
+      options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
+          .set_diagonal_band_right_bound(0);
+    }
+    if (lengths_) options.set_padding_mask(true).set_seq_len_q(lengths_).set_seq_len_kv(lengths_);
+  }
 
   const std::int64_t B, S, H, K, D;
+
+ private:
+  using Tensor = fe::graph::Tensor_attributes;
+
+  Attributes numbers(const char* name, Id id, std::int64_t count, fe::DataType_t type) const {
+    return graph_.tensor(Tensor()
+                             .set_name(name)
+                             .set_uid(id)
+                             .set_dim({count, 1, 1, 1})
+                             .set_stride({1, 1, 1, 1})
+                             .set_data_type(type));
+  }
+  Tensor described(std::int64_t heads) const { return Tensor().set_dim({B, heads, S, D}); }
+  Tensor& rows(Tensor& x) const {
+    return x.set_stride({S * H * D, D, H * D, 1}).set_ragged_offset(out_offsets_);
+  }
+  Tensor& columns(Tensor& x) const {
+    const std::int64_t row = (H + 2 * K) * D;
+    return x.set_stride({S * row, D, row, 1}).set_ragged_offset(qkv_offsets_);
+  }
+  /// One for each row of each head, [B, H, S], or of documents [row, H].
+  Tensor& numbers_of_rows(Tensor& x) const {
+    return x.set_uid(kLse)
+        .set_dim({B, H, S, 1})
+        .set_stride(lengths_ ? Dims{H * S, 1, H, 1} : Dims{H * S, S, 1, 1})
+        .set_ragged_offset(lse_offsets_)
+        .set_data_type(fe::DataType_t::FLOAT);
+  }
+
+  Graph& graph_;
+  const bool causal_;
+  Attributes lengths_, qkv_offsets_, out_offsets_, lse_offsets_;  // null but of documents
 };
 
 void add_forward(Graph& graph, const AttentionShape& shape) {
-  const Layouts at(shape);
-  auto options =
-      fe::graph::SDPA_attributes().set_name("forward").set_generate_stats(true).set_attn_scale(
-          at.scale());
-  if (shape.causal) {
-    options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
-        .set_diagonal_band_right_bound(0);
-  }
-  const auto [out, lse] = graph.sdpa(at.saved(graph, "q", kQ, at.H), at.saved(graph, "k", kK, at.K),
-                                     at.saved(graph, "v", kV, at.K), options);
-  at.set_output(out, kOut, at.H, at.row_strides(at.H * at.D));
-  lse->set_output(true).set_uid(kLse).set_data_type(fe::DataType_t::FLOAT);
+  const Layouts at(graph, shape);
+  auto options = fe::graph::SDPA_attributes().set_name("forward").set_generate_stats(true);
+  at.set_scores(options);
+  const auto [out, lse] = graph.sdpa(at.saved("q", kQ, at.H), at.saved("k", kK, at.K),
+                                     at.saved("v", kV, at.K), options);
+  at.set_rows(out, kOut);
+  at.set_lse(lse);
 }
 
 void add_backward(Graph& graph, const AttentionShape& shape, bool deterministic) {
-  const Layouts at(shape);
+  const Layouts at(graph, shape);
   auto options = fe::graph::SDPA_backward_attributes()
                      .set_name("backward")
-                     .set_attn_scale(at.scale())
                      .set_deterministic_algorithm(deterministic);
-  if (shape.causal) {
-    options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
-        .set_diagonal_band_right_bound(0);
-  }
-  const Dims rows = at.row_strides(at.H * at.D);
+  at.set_scores(options);
   const auto [dq, dk, dv] =
-      graph.sdpa_backward(at.saved(graph, "q", kQ, at.H), at.saved(graph, "k", kK, at.K),
-                          at.saved(graph, "v", kV, at.K), at.tensor(graph, "out", kOut, at.H, rows),
-                          at.tensor(graph, "dout", kDout, at.H, rows), at.lse(graph), options);
-  const Dims columns = at.row_strides((at.H + 2 * at.K) * at.D);
-  at.set_output(dq, kDq, at.H, columns);
-  at.set_output(dk, kDk, at.K, columns);
-  at.set_output(dv, kDv, at.K, columns);
+      graph.sdpa_backward(at.saved("q", kQ, at.H), at.saved("k", kK, at.K), at.saved("v", kV, at.K),
+                          at.rows("out", kOut), at.rows("dout", kDout), at.lse(), options);
+  at.set_columns(dq, kDq, at.H);
+  at.set_columns(dk, kDk, at.K);
+  at.set_columns(dv, kDv, at.K);
 }
 
 class Plan final : public CudnnPlan {
@@ -135,6 +193,8 @@ class Plan final : public CudnnPlan {
 
   /// The reason if cuDNN refuses the graph; empty if it is ready.
   std::string build(bool deterministic, const DescribedGpu* gpu) {
+    if (shape_.documents && fe::detail::get_backend_version() < kRaggedVersion)
+      return "documents need version 9.6 or later";
     fe::error_t error = gpu ? describe(*gpu) : fe::error_t();
     if (pass_ == AttentionPass::forward) {  // after the description, which nodes take over
       add_forward(graph_, shape_);
@@ -163,6 +223,12 @@ class Plan final : public CudnnPlan {
     addresses_[kV] = at.v;
     addresses_[kOut] = at.out;
     addresses_[kLse] = at.lse;
+    if (shape_.documents) {
+      addresses_[kLengths] = at.documents.lengths;
+      addresses_[kQkvOffsets] = at.documents.qkv_offsets;
+      addresses_[kOutOffsets] = at.documents.out_offsets;
+      addresses_[kLseOffsets] = at.documents.lse_offsets;
+    }
     if (pass_ == AttentionPass::backward) {
       auto* const dqkv = static_cast<BFloat16*>(at.dqkv);
       const std::int64_t H = shape_.heads, K = shape_.kv_heads, D = shape_.head_dim;

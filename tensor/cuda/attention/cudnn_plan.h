@@ -13,8 +13,20 @@ namespace troupe::tensor::cuda {
 /// Which way a plan goes.
 enum class AttentionPass { forward, backward };
 
+/// Which documents a run computes, as many as the shape has sequences: the length of each, 0 for
+/// none, [B] int32, and where it begins, [B + 1] int64 elements from the address of the tensor: in
+/// `saved` and dqkv, in out and dout, in lse. The host cannot read them.
+struct DocumentAddresses {
+  void* lengths = nullptr;
+  void* qkv_offsets = nullptr;
+  void* out_offsets = nullptr;
+  void* lse_offsets = nullptr;
+};
+
 /// Where the tensors of an attention lie. q, k, v as KernelAttention saves them; dqkv[B*S,
-/// (H + 2K)*D] and the others as Attention names them. A forward needs no gradients.
+/// (H + 2K)*D] and the others as Attention names them. A forward needs no gradients. Of documents
+/// q, k and v are columns of rows as those of dqkv are, and lse has the H numbers of a row side by
+/// side.
 struct AttentionAddresses {
   void* q = nullptr;
   void* k = nullptr;
@@ -23,6 +35,7 @@ struct AttentionAddresses {
   void* lse = nullptr;
   void* dout = nullptr;
   void* dqkv = nullptr;
+  DocumentAddresses documents;  ///< if the shape has documents
 };
 
 /// A GPU that need not be there.

@@ -10,10 +10,10 @@ namespace troupe::tensor::cuda {
 
 CudnnPlans::Both CudnnPlans::find(const AttentionShape& shape) {
   if (!cudnn_serves(shape) || !CudnnPlan::is_there()) return {};
-  const std::string key =
-      fmt::format("{} sequences of {} tokens with {} heads of {}, {} for keys{}", shape.batch,
-                  shape.seq_len, shape.heads, shape.head_dim, shape.kv_heads,
-                  shape.causal ? "" : ", each query seeing all keys");
+  const std::string key = fmt::format(
+      "{} {} {} tokens with {} heads of {}, {} for keys{}", shape.batch,
+      shape.documents ? "documents of up to" : "sequences of", shape.seq_len, shape.heads,
+      shape.head_dim, shape.kv_heads, shape.causal ? "" : ", each query seeing all keys");
   const auto known = made_.find(key);
   if (known != made_.end()) return known->second;
   const auto plan = [&](AttentionPass pass) {

@@ -116,7 +116,7 @@ KernelAttention::Tables KernelAttention::tables_of(const AttentionCall& call, co
 }
 
 void KernelAttention::save(Stream& stream, const Tensor& qkv, const Tensor& saved,
-                           const AttentionCall& call) {
+                           const AttentionCall& call, Order order) {
   const std::int64_t count = rows_of(shape_, qkv, shape_.columns());
   TROUPE_ASSERT(saved.dtype == shape_.dtype && saved.num_elements() == saved_elements());
   const Tables tables = tables_of(call, forward_, count, stream);
@@ -129,24 +129,36 @@ void KernelAttention::save(Stream& stream, const Tensor& qkv, const Tensor& save
                      .saved_width = padded_width(shape_.dtype, shape_.head_dim),
                      .qkv = qkv.data,
                      .saved = saved.data,
+                     .by_token = order == Order::by_token,
                      .cos = tables.cos,
                      .sin = tables.sin},
                     handle_of(stream));
 }
 
-void KernelAttention::rotate_back(Stream& stream, const Tensor& dqkv) {
-  TROUPE_ASSERT(!shape_.documents && rows_of(shape_, dqkv, shape_.columns()) == tokens());
+void KernelAttention::rotate_back(Stream& stream, const Tensor& dqkv, const AttentionCall& call) {
+  const std::int64_t count = rows_of(shape_, dqkv, shape_.columns());
   if (!shape_.rotary) return;
+  const Tables tables = tables_of(call, backward_, count, stream);
   launch_rotate_back(shape_.dtype,
-                     {.batch = shape_.batch,
-                      .seq_len = shape_.seq_len,
+                     {.batch = batch(),
+                      .seq_len = count / batch(),
                       .heads = shape_.heads,
                       .kv_heads = shape_.kv_heads,
                       .head_dim = shape_.head_dim,
                       .dqkv = dqkv.data,
-                      .cos = forward_.cos,
-                      .sin = forward_.sin},
+                      .cos = tables.cos,
+                      .sin = tables.sin},
                      handle_of(stream));
+}
+
+void KernelAttention::clear_padding(Stream& stream, const Tensor& x, std::int64_t heads,
+                                    const AttentionCall& call) {
+  AttentionArguments rows;
+  rows.seq_len = static_cast<int>(x.num_elements() / (heads * shape_.head_dim));
+  rows.head_dim = static_cast<int>(shape_.head_dim);
+  rows.starts = call.documents.as<std::int32_t>();
+  rows.documents = static_cast<int>(call.documents.num_elements() - 1);
+  launch_clear_padding(shape_.dtype, rows, x.data, heads, handle_of(stream));
 }
 
 void KernelAttention::forward(Stream& stream, const Tensor& qkv, const Tensor& saved,
@@ -159,8 +171,7 @@ void KernelAttention::recompute(Stream& stream, const Tensor& saved, const Tenso
                                 const Tensor& out, const AttentionCall& call) {
   const AttentionArguments x = arguments(saved, lse, out, call);
   launch_attention_forward(shape_.dtype, x, handle_of(stream));
-  if (shape_.documents)
-    launch_clear_padding(shape_.dtype, x, out.data, shape_.heads, handle_of(stream));
+  if (shape_.documents) clear_padding(stream, out, shape_.heads, call);
 }
 
 void KernelAttention::backward(Stream& stream, const Tensor& saved, const Tensor& lse,
@@ -179,9 +190,7 @@ void KernelAttention::backward(Stream& stream, const Tensor& saved, const Tensor
   launch_attention_delta(shape_.dtype, x, handle_of(stream));
   launch_attention_key_gradients(shape_.dtype, x, handle_of(stream));
   launch_attention_query_gradients(shape_.dtype, x, handle_of(stream));
-  if (shape_.documents)
-    launch_clear_padding(shape_.dtype, x, dqkv.data, shape_.heads + 2 * shape_.kv_heads,
-                         handle_of(stream));
+  if (shape_.documents) clear_padding(stream, dqkv, shape_.heads + 2 * shape_.kv_heads, call);
 }
 
 AttentionArguments KernelAttention::arguments(const Tensor& saved, const Tensor& lse,
@@ -216,6 +225,8 @@ AttentionArguments KernelAttention::arguments(const Tensor& saved, const Tensor&
                  .first = static_cast<std::uint64_t>(first * s * s),
                  .head_stride = static_cast<std::uint64_t>(sequences * s * s),
                  .token_stride = static_cast<std::uint64_t>(s),
+                 .run = static_cast<int>(call.run * s),
+                 .gap = static_cast<int>(call.gap * s),
                  .threshold = call.dropout.threshold(),
                  .scale = call.dropout.scale()};
   }

@@ -29,13 +29,17 @@ class KernelAttention final : public Attention {
   /// it. Throws Error for a shape that has no meaning or no kernel.
   KernelAttention(const AttentionShape& shape, KernelStream& preparation);
 
-  /// Fills saved from qkv, which is all that a forward does before it calls recompute(). Not of
-  /// documents, nor is rotate_back().
-  void save(Stream& stream, const Tensor& qkv, const Tensor& saved) {
-    save(stream, qkv, saved, {});
-  }
+  /// How `saved` is laid out: by head as above, or by token as qkv is, [T, H + 2K, W].
+  enum class Order { by_head, by_token };
+  /// Fills saved from qkv, which is all that a forward does before it calls recompute(), for which
+  /// the order is by head.
+  void save(Stream& stream, const Tensor& qkv, const Tensor& saved, const AttentionCall& call,
+            Order order = Order::by_head);
   /// Makes gradients of what was saved gradients of qkv, in place, for backwards of others.
-  void rotate_back(Stream& stream, const Tensor& dqkv);
+  void rotate_back(Stream& stream, const Tensor& dqkv, const AttentionCall& call);
+  /// Clears the rows after the last document of a matrix, of which each has `heads` heads.
+  void clear_padding(Stream& stream, const Tensor& x, std::int64_t heads,
+                     const AttentionCall& call);
 
   std::int64_t saved_elements() const override;
   ScratchBytes scratch_bytes() const override;
@@ -63,7 +67,6 @@ class KernelAttention final : public Attention {
   /// The tables of a call, in the scratch memory of its direction.
   Tables tables_of(const AttentionCall& call, const Tables& memory, std::int64_t tokens,
                    Stream& stream) const;
-  void save(Stream& stream, const Tensor& qkv, const Tensor& saved, const AttentionCall& call);
   std::int64_t angles() const;  ///< elements of one table; 0 if nothing is rotated
   /// What the kernels of a call are given, still without the tensors of a backward.
   AttentionArguments arguments(const Tensor& saved, const Tensor& lse, const Tensor& out,

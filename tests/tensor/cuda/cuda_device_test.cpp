@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tensor/cuda/attention/cudnn_attention.h"
+#include "tensor/cuda/attention/cudnn_document_attention.h"
 #include "tensor/cuda/attention/kernel_attention.h"
 #include "tensor/errors/error.h"
 #include "tests/host_cudart/driver_memory.h"
@@ -301,6 +302,32 @@ BOOST_FIXTURE_TEST_CASE(a_refusal_of_cudnn_is_told_once_with_its_shape, Fixture)
   device.make_attention(single);
   BOOST_TEST(told.size() == 1u);
   BOOST_TEST(cudnn.plans == 4);
+}
+
+BOOST_FIXTURE_TEST_CASE(documents_have_plans_of_their_own_or_are_told_of_once, Fixture) {
+  cudnn.refusal = [](const AttentionShape& shape, AttentionPass pass, bool) {
+    const bool refused = pass == AttentionPass::backward && shape.documents && shape.heads == 8;
+    return std::string(refused ? "no backward of packed rows" : "");
+  };
+  AttentionShape documents = kShape;
+  documents.documents = true;
+  for (int layer = 0; layer < 2; ++layer) {
+    const auto attention = device.make_attention(documents);
+    BOOST_TEST(dynamic_cast<CudnnDocumentAttention*>(attention.get()) != nullptr);
+    const auto whole = device.make_attention(kShape);
+    BOOST_TEST(dynamic_cast<CudnnAttention*>(whole.get()) != nullptr);
+  }
+  BOOST_TEST(cudnn.plans == 4);
+  BOOST_TEST(told.empty());
+  documents.heads = 8;
+  for (int layer = 0; layer < 2; ++layer) {
+    const auto attention = device.make_attention(documents);
+    BOOST_TEST(dynamic_cast<KernelAttention*>(attention.get()) != nullptr);
+  }
+  BOOST_TEST_REQUIRE(told.size() == 1u);
+  for (const char* part : {"2 documents of up to 64 tokens", "8 heads of 128", "our own kernels",
+                           "no backward of packed rows"})
+    BOOST_TEST(told.front().find(part) != std::string::npos, told.front() << " lacks " << part);
 }
 
 /// Memory that a device shares, and another one maps, as another process would.

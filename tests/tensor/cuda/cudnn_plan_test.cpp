@@ -79,9 +79,10 @@ std::string refusal_of(const AttentionShape& shape, AttentionPass pass, const Gp
   return made.refusal;
 }
 
-std::size_t workspace_of(const AttentionShape& shape, AttentionPass pass, bool deterministic) {
-  const DescribedGpu gpu = described(kH200);
-  const auto made = CudnnPlan::make(shape, pass, deterministic, &gpu);
+std::size_t workspace_of(const AttentionShape& shape, AttentionPass pass, bool deterministic,
+                         const Gpu& gpu = kH200) {
+  const DescribedGpu described_gpu = described(gpu);
+  const auto made = CudnnPlan::make(shape, pass, deterministic, &described_gpu);
   BOOST_TEST_REQUIRE(made.plan != nullptr, made.refusal);
   return made.plan->workspace_bytes();
 }
@@ -128,6 +129,51 @@ BOOST_AUTO_TEST_CASE(every_gpu_has_a_deterministic_backward_but_few_one_for_wide
   }
 }
 
+AttentionShape with_documents(AttentionShape shape) {
+  shape.documents = true;
+  return shape;
+}
+
+BOOST_AUTO_TEST_CASE(documents_have_plans_where_there_is_a_deterministic_backward_of_them) {
+  const AttentionShape shape = with_documents(shape_of(2, 512, 4, 2, 64));
+  BOOST_TEST(cudnn_serves(shape));
+  for (const Gpu& gpu : {kH200, kB200}) {
+    BOOST_TEST_CONTEXT(gpu.name) {
+      BOOST_TEST(refusal_of(shape, AttentionPass::forward, gpu) == "");
+      BOOST_TEST(refusal_of(shape, AttentionPass::backward, gpu) == "");
+    }
+  }
+  for (const Gpu& gpu : {kA100, kL40S, kRtx5090}) {
+    const std::string refusal = refusal_of(shape, AttentionPass::backward, gpu);
+    BOOST_TEST(refusal.find("Deterministic") != std::string::npos, gpu.name << ": " << refusal);
+    const DescribedGpu described_gpu = described(gpu);
+    const auto any_order = CudnnPlan::make(shape, AttentionPass::backward, false, &described_gpu);
+    BOOST_TEST(!any_order.plan, gpu.name);
+  }
+}
+
+// As many documents at a time as there are sequences: `plan` counts the same for both.
+BOOST_AUTO_TEST_CASE(documents_work_in_the_memory_of_as_many_sequences) {
+  constexpr std::size_t kMore = 32 << 10;
+  for (const AttentionShape& s :
+       {shape_of(4, 2048, 32, 8, 128), shape_of(1, 1000, 4, 4, 40, false)}) {
+    const AttentionShape documents = with_documents(s);
+    BOOST_TEST(workspace_of(documents, AttentionPass::forward, true) <= kMore);
+    const std::size_t sequences = workspace_of(s, AttentionPass::backward, true);
+    const std::size_t workspace = workspace_of(documents, AttentionPass::backward, true);
+    BOOST_TEST(workspace >= sequences);
+    BOOST_TEST(workspace <= sequences + kMore);
+    BOOST_TEST(workspace_of(documents, AttentionPass::backward, true, kB200) <= workspace);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(documents_that_fill_no_tile_on_average_are_too_many) {
+  BOOST_TEST(most_documents(with_documents(shape_of(4, 2048, 4, 2, 64))) == 64);
+  BOOST_TEST(most_documents(with_documents(shape_of(1, 1000, 4, 2, 64))) == 7);
+  // Each sample with its padding, whatever the length.
+  BOOST_TEST(most_documents(with_documents(shape_of(4, 100, 4, 2, 64))) == 8);
+}
+
 BOOST_AUTO_TEST_CASE(shapes_that_are_not_chosen_are_those_that_cudnn_refuses) {
   AttentionShape odd = shape_of(1, 256, 4, 4, 36);
   BOOST_TEST(!cudnn_serves(odd));
@@ -143,6 +189,8 @@ BOOST_AUTO_TEST_CASE(shapes_that_are_not_chosen_are_those_that_cudnn_refuses) {
   AttentionShape masked = shape_of(1, 256, 4, 4, 64);
   masked.mask = Mask::keys;
   BOOST_TEST(!cudnn_serves(masked));
+  BOOST_TEST(!cudnn_serves(with_documents(single)));
+  BOOST_TEST(refusal_of(with_documents(odd), AttentionPass::backward) != "");
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ class Collective {
         },
         this);
     streams_[waits]->synchronize();
+    streams_[runs]->synchronize();  // what it tells uses the host's runtime
   }
   /// What run() does of every two streams, one after the other. Returns what it waited for in vain;
   /// empty if nothing.

@@ -14,13 +14,14 @@ namespace troupe::tensor::cuda {
 inline constexpr std::int64_t kMostHeadDim = 256;
 
 /// Dropout of probabilities: the one of head h, the query of token t and the key j of its sequence
-/// has the index first + h * head_stride + t * token_stride + j, and is dropped if its word is
-/// below threshold.
+/// has the index first + h * head_stride + (t + t / run * gap) * token_stride + j (run 0: without
+/// gaps), and is dropped if its word is below threshold.
 struct ProbabilityDropout {
   std::uint64_t key = 0;
   std::uint64_t first = 0;
   std::uint64_t head_stride = 0;
   std::uint64_t token_stride = 0;
+  int run = 0, gap = 0;         ///< tokens
   std::uint32_t threshold = 0;  ///< 0: nothing is dropped
   float scale = 1;              ///< of what is kept
 };

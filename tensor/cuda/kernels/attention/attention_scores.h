@@ -87,9 +87,11 @@ __device__ __forceinline__ std::uint32_t kept_probabilities(
 #pragma unroll 1
   for (int e = 0; e < 4 * n; ++e) {
     const int i = e / 4, j = e % 4;
-    const auto token = static_cast<std::uint64_t>(tile.place.token(x, tile.query(lane, i, j)));
-    const std::uint64_t index =
-        first + token * x.dropout.token_stride + static_cast<std::uint64_t>(tile.key(lane, i, j));
+    std::int64_t token = tile.place.token(x, tile.query(lane, i, j));
+    // In 32 bits and here, where fewest registers are in use.
+    if (x.dropout.run > 0) token += static_cast<int>(token) / x.dropout.run * x.dropout.gap;
+    const std::uint64_t index = first + static_cast<std::uint64_t>(token) * x.dropout.token_stride +
+                                static_cast<std::uint64_t>(tile.key(lane, i, j));
     const std::uint32_t word = philox_word(x.dropout.key, index);
     kept |= std::uint32_t{word >= x.dropout.threshold} << e;
   }

@@ -66,7 +66,8 @@ struct SavedHead {
     } else if (head >= x.heads) {
       row = x.batch * x.heads + batch * x.kv_heads + head - x.heads;
     }
-    to = static_cast<T*>(x.saved) + (row * x.seq_len + position) * x.saved_width;
+    row = x.by_token ? number : row * x.seq_len + position;
+    to = static_cast<T*>(x.saved) + row * x.saved_width;
   }
 };
 

@@ -49,6 +49,7 @@ struct SavedHeads {
   std::int64_t saved_width = 0;  ///< W: D rounded up so that a row is a multiple of 16 bytes
   const void* qkv = nullptr;     ///< [B*S, (H + 2K)*D]
   void* saved = nullptr;         ///< q[B,H,S,W], k[B,K,S,W], v[B,K,S,W], aligned to 16 bytes
+  bool by_token = false;         ///< whether saved is [B*S, H + 2K, W] instead
   /// Tables [S, D/2] of the rotation (rotate-half) of q and k, by position or, of documents, by
   /// token, B being 1 then; null: none.
   const float* cos = nullptr;
