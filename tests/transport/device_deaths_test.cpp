@@ -1,13 +1,8 @@
 #include <boost/test/unit_test.hpp>
-#include <cstring>
 #include <deque>
-#include <memory>
 
-#include "tensor/device/ops.h"
-#include "tests/contract/messages.h"
 #include "tests/support/expect_error.h"
-#include "tests/support/seed.h"
-#include "tests/support/test_device.h"
+#include "tests/transport/device_rank.h"
 #include "transport/edges/memory_channel.h"
 
 // Edges of devices that compute later, on threads, and whose memory the host cannot touch: that
@@ -20,68 +15,10 @@ BOOST_AUTO_TEST_SUITE(device_deaths_test)
 
 namespace {
 
-using namespace std::chrono_literals;
-using tensor::Tensor;
-using transport::ConfigurationSpec;
 using transport::EdgeChoice;
 using transport::MemoryNetwork;
 
 constexpr std::int64_t kElements = 2000;
-
-/// What one rank computes with: ops that make messages from pinned memory, and that read them.
-class DeviceRank {
- public:
-  explicit DeviceRank(std::uint64_t seed)
-      : device_(seed, 1, {}, HostMemory::pinned),
-        stream_(device_.make_stream()),
-        host_(device_.allocate(2 * kRoom * kBytes, tensor::MemoryKind::pinned)) {
-    for (std::size_t i = 0; i < 2 * kRoom; ++i) events_.push_back(device_.make_event());
-  }
-  tensor::Device& device() { return device_; }
-
-  void send(Channel& channel, const MessageKey& key) {
-    const Tensor buffer = channel.acquire(key);
-    const std::size_t place = next();
-    const Tensor from = memory(place);
-    for (std::int64_t i = 0; i < kElements; ++i) from.as<float>()[i] = value_of(key, i);
-    device_.ops().copy(*stream_, from, buffer);
-    events_[place]->record(*stream_);
-    channel.send(key, buffer, *events_[place]);
-  }
-  bool receive(Channel& channel, const MessageKey& key) {
-    const Tensor message = channel.receive(key);
-    const std::size_t place = next();
-    device_.ops().copy(*stream_, message, memory(place));
-    events_[place]->record(*stream_);
-    channel.release(key, *events_[place]);
-    events_[place]->synchronize();
-    return holds_message(memory(place), key);
-  }
-  /// Ends a configuration as a worker does.
-  void end(Channel& channel) {
-    channel.close("the configuration has ended");
-    stream_->synchronize();
-    channel.settle();
-  }
-
- private:
-  static constexpr std::size_t kBytes = kElements * sizeof(float), kRoom = 16;
-  Tensor memory(std::size_t place) const {
-    return host_.view(tensor::DType::f32, {kElements}, place * kBytes);
-  }
-  /// Memory and an event whose last use is over.
-  std::size_t next() {
-    const std::size_t place = used_++ % events_.size();
-    events_[place]->synchronize();
-    return place;
-  }
-
-  AsyncDevice device_;
-  const std::unique_ptr<tensor::Stream> stream_;
-  const tensor::Buffer host_;
-  std::vector<std::unique_ptr<tensor::Event>> events_;
-  std::size_t used_ = 0;
-};
 
 struct Pair {
   std::deque<DeviceRank> ranks;
@@ -89,7 +26,7 @@ struct Pair {
   EdgeChoice choice;
 
   Pair(EdgeChoice asked, bool shares_memory) : network(2, shares_memory), choice(asked) {
-    for (int rank = 0; rank < 2; ++rank) ranks.emplace_back(fresh_device_seed());
+    for (int rank = 0; rank < 2; ++rank) ranks.emplace_back(fresh_device_seed(), kElements);
   }
   void open(int rank, std::uint32_t configuration) {
     network.channel(rank).open({.run = kRun,

@@ -34,7 +34,7 @@ TensorMessage fitting(int slot, std::uint64_t sequence) {
 
 struct Box {
   Inbox inbox{kEdge,
-              {.arrivals = make_private_slots(3 * slot_stride(kEdge)), .device = nullptr},
+              {.arrivals = make_private_slots(slots_bytes(kEdge)), .device = nullptr},
               nullptr,
               false};
 
@@ -107,11 +107,73 @@ BOOST_FIXTURE_TEST_CASE(credits_go_back_before_the_sender_has_none, Box) {
   BOOST_TEST(inbox.sender_runs_short());  // 1 of 3
 }
 
+/// The second of two pieces of a tensor of eight rows.
+struct JoinedBox {
+  Edge edge = [] {
+    Edge piece = kEdge;
+    piece.received = {.first_row = 4, .rows = 8};
+    return piece;
+  }();
+  Inbox inbox{
+      edge, {.arrivals = make_private_slots(slots_bytes(edge)), .device = nullptr}, nullptr, false};
+};
+
+BOOST_FIXTURE_TEST_CASE(pieces_lie_in_slots_of_whole_tensors, JoinedBox) {
+  const Inbox::Slot& slot = inbox.admit(fitting(2, 0));
+  const tensor::Tensor whole = inbox.whole(slot);
+  BOOST_TEST((whole.shape == tensor::Shape{8, 8}));
+  BOOST_TEST(whole.as<std::byte>() == inbox.memory().arrivals->data() + 2 * 256);
+  BOOST_TEST(slot.data == whole.as<std::byte>() + 128);
+}
+
+BOOST_FIXTURE_TEST_CASE(joined_slots_are_granted_as_they_were_freed, JoinedBox) {
+  for (int slot = 0; slot < 3; ++slot)
+    inbox.admit(fitting(slot, static_cast<std::uint64_t>(slot))).state = Inbox::Slot::State::held;
+  for (const int microbatch : {1, 2, 0}) inbox.release(*inbox.find(7, microbatch));
+  const auto credit = inbox.take_owed();
+  BOOST_TEST_REQUIRE(credit.has_value());
+  BOOST_TEST((std::vector(credit->slots.begin(), credit->slots.end()) ==
+              std::vector<std::uint16_t>{1, 2, 0}));
+  BOOST_TEST(!inbox.take_owed().has_value());
+}
+
+BOOST_FIXTURE_TEST_CASE(a_piece_in_another_slot_than_its_siblings_is_told, JoinedBox) {
+  inbox.admit(fitting(1, 0));  // microbatch 0
+  BOOST_TEST(inbox.misfit_of_sibling(fitting(1, 0)).value_or("") == "");
+  TensorMessage message = fitting(0, 0);
+  BOOST_TEST(inbox.misfit_of_sibling(message).value_or("") ==
+             "expected slot 1, which has its other pieces, got 0");
+  message = fitting(1, 5);
+  BOOST_TEST(inbox.misfit_of_sibling(message).value_or("") ==
+             "expected a piece of activation of step 7, microbatch 0 into chunk 2, of which slot 1 "
+             "has another one");
+  BOOST_TEST(inbox.misfit_of_sibling(fitting(2, 5)).value_or("") == "");
+}
+
+BOOST_AUTO_TEST_CASE(senders_of_pieces_use_credits_in_their_order) {
+  for (const bool joined : {false, true}) {
+    Edge edge = kEdge;
+    if (joined) edge.received = {.first_row = 4, .rows = 8};
+    auto memory = std::make_shared<tensor::Buffer>(tensor::allocate_host(send_buffers_bytes(edge)));
+    Outbox box(edge, nullptr, std::move(memory), {});
+    box.open({.mapped = nullptr});
+    std::vector<int> used;
+    for (int i = 0; i < 5; ++i) {
+      Outbox::Buffer& buffer = box.take(0, {.step = 1, .microbatch = i});
+      used.push_back(buffer.slot);
+      box.recycle(buffer);
+      if (i == 0) BOOST_TEST(box.add_credit(used.front()));
+    }
+    // Three that were granted at first and one that was freed: then there is none.
+    BOOST_TEST((used == (joined ? std::vector{0, 1, 2, 0, -1} : std::vector{2, 2, 1, 0, -1})));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(many_credits_fill_several_messages) {
   Edge edge = kEdge;
   edge.slots = 150;
-  Inbox inbox(edge, {.arrivals = make_private_slots(150 * slot_stride(edge)), .device = nullptr},
-              nullptr, false);
+  Inbox inbox(edge, {.arrivals = make_private_slots(slots_bytes(edge)), .device = nullptr}, nullptr,
+              false);
   for (int i = 0; i < 150; ++i) {
     TensorMessage message = fitting(i, static_cast<std::uint64_t>(i));
     inbox.release(inbox.admit(message));
@@ -127,7 +189,8 @@ BOOST_AUTO_TEST_CASE(many_credits_fill_several_messages) {
 }
 
 BOOST_AUTO_TEST_CASE(a_credit_for_a_free_slot_is_refused) {
-  Outbox box(kEdge, nullptr, tensor::allocate_host(send_buffers_bytes(kEdge)), {});
+  auto memory = std::make_shared<tensor::Buffer>(tensor::allocate_host(send_buffers_bytes(kEdge)));
+  Outbox box(kEdge, nullptr, std::move(memory), {});
   BOOST_TEST(box.admit_grant());
   BOOST_TEST(!box.admit_grant());
   box.open({.mapped = nullptr});

@@ -116,7 +116,8 @@ class Channel {
 
   /// A free buffer for the next message of the edge that `key` belongs to; its bytes are arbitrary.
   /// Blocks while none is free. If a credit is at hand and the receiver's slots are mapped, the
-  /// buffer is the receiver's slot itself, unless the edge is staged.
+  /// buffer is the receiver's slot itself, unless the edge is staged. A buffer that leaves in
+  /// pieces is for the whole message, and memory of this rank.
   virtual tensor::Tensor acquire(const MessageKey& key) = 0;
   /// Sends the buffer that acquire(key) gave; never blocks: without a credit it is queued. The
   /// buffer then belongs to the channel again.
@@ -127,7 +128,8 @@ class Channel {
   /// this one records or destroys the event.
   virtual void send(const MessageKey& key, const tensor::Tensor& buffer,
                     tensor::Event& written) = 0;
-  /// The message with this key. Blocks until it is here. The view is valid until release(key).
+  /// The message with this key, made of all its pieces. Blocks until it is here. The view is valid
+  /// until release(key). The senders of pieces must acquire the messages of an edge in one order.
   virtual tensor::Tensor receive(const MessageKey& key) = 0;
   /// Whether receive() and acquire() of these keys would return at once, and the collective is
   /// done.

@@ -1,7 +1,10 @@
 #include "transport/edges/device_edges.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
+
+#include "transport/edges/edge_ends.h"
 
 namespace troupe::transport {
 namespace {
@@ -74,34 +77,48 @@ bool DeviceEdges::shares_memory_with(int peer) {
   return link_.shares_memory_with(peer);
 }
 
-ReceiverMemory DeviceEdges::receiver_memory(const Edge& edge) {
-  const std::size_t bytes = slots_bytes(edge);
-  if (choice_ != EdgeChoice::staged && shares_memory_with(edge.from)) {
+std::vector<ReceiverMemory> DeviceEdges::receiver_memory(std::span<const Edge> pieces) {
+  const std::size_t bytes = slots_bytes(pieces.front());
+  const auto can_be_peer = [this](const Edge& edge) {
+    return choice_ != EdgeChoice::staged && shares_memory_with(edge.from);
+  };
+  std::shared_ptr<DeviceSlots> slots;
+  if (std::ranges::any_of(pieces, can_be_peer)) {
     if (!offers_) offers_ = std::make_shared<DescriptorOffers>();
-    if (tensor::SharedMemory shared = device_.share(bytes)) {
-      auto slots = std::make_shared<DeviceSlots>(std::move(shared), offers_);
-      if (slots->name().id != SegmentName::kNone)
-        return {.placement = EdgePlacement::peer, .arrivals = nullptr, .device = std::move(slots)};
-    }
+    if (tensor::SharedMemory shared = device_.share(bytes))
+      slots = std::make_shared<DeviceSlots>(std::move(shared), offers_);
   }
-  return staged(edge,
-                std::make_shared<DeviceSlots>(device_.allocate(bytes, tensor::MemoryKind::device)));
+  const bool can_map = slots && slots->name().id != SegmentName::kNone;
+  if (!can_map)
+    slots = std::make_shared<DeviceSlots>(device_.allocate(bytes, tensor::MemoryKind::device));
+  std::vector<ReceiverMemory> all;
+  std::shared_ptr<SlotMemory> arrivals;
+  for (const Edge& edge : pieces) {
+    if (can_map && can_be_peer(edge)) {
+      all.push_back({.placement = EdgePlacement::peer, .arrivals = nullptr, .device = slots});
+      continue;
+    }
+    if (!arrivals) arrivals = make_arrivals(pieces);
+    all.push_back(staged(edge, slots, arrivals));
+  }
+  return all;
 }
 
-ReceiverMemory DeviceEdges::staged(const Edge& edge, std::shared_ptr<DeviceSlots> slots) {
+ReceiverMemory DeviceEdges::staged(const Edge& edge, std::shared_ptr<DeviceSlots> slots,
+                                   std::shared_ptr<SlotMemory> arrivals) {
   return {.placement = EdgePlacement::staged,
-          .arrivals = make_arrivals(edge),
+          .arrivals = std::move(arrivals),
           .device = std::move(slots),
           .copies = make_copies(DeviceCopy::Way::in, static_cast<std::size_t>(edge.slots))};
 }
 
-/// Memory that the sender maps, if it can be had and pinned.
-std::shared_ptr<SlotMemory> DeviceEdges::make_arrivals(const Edge& edge) {
-  const std::size_t bytes = slots_bytes(edge);
+std::shared_ptr<SlotMemory> DeviceEdges::make_arrivals(std::span<const Edge> pieces) {
+  const std::size_t bytes = slots_bytes(pieces.front());
   std::shared_ptr<SlotMemory> shared;
   {
     const std::lock_guard<Link> lock(link_);
-    if (link_.shares_memory_with(edge.from)) shared = link_.allocate(edge.from, bytes);
+    const int sender = sender_here(link_, pieces);
+    if (link_.shares_memory_with(sender)) shared = link_.allocate(sender, bytes);
   }
   if (shared && shared->name().id != SegmentName::kNone && device_.pin(shared->data(), bytes))
     return std::make_shared<PinnedSlots>(std::move(shared), device_);
@@ -135,7 +152,8 @@ SenderMemory DeviceEdges::pin(const Edge& edge, std::unique_ptr<MappedSlots> map
   if (mapped && device_.pin(mapped->data(), slots_bytes(edge))) {
     memory.mapped = std::make_unique<PinnedMapping>(std::move(mapped), device_);
   } else {
-    memory.payloads = device_.allocate(send_buffers_bytes(edge), tensor::MemoryKind::pinned);
+    memory.payloads =
+        device_.allocate(num_send_buffers(edge) * payload_stride(edge), tensor::MemoryKind::pinned);
   }
   return memory;
 }

@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "transport/edges/edge_memory.h"
@@ -22,10 +23,16 @@ class DeviceEdges {
   }
   DeviceWork& work() { return work_; }
 
-  /// Memory of an edge from another rank: such that its sender can map it, if that may be.
-  ReceiverMemory receiver_memory(const Edge& edge);
-  /// Memory for an edge whose sender cannot map `slots`, which stay where it is read.
-  ReceiverMemory staged(const Edge& edge, std::shared_ptr<DeviceSlots> slots);
+  /// Memory of the edges of one end, from other ranks, one for each: such that its sender can map
+  /// it, if that may be. Messages are read in slots that all share.
+  std::vector<ReceiverMemory> receiver_memory(std::span<const Edge> pieces);
+  /// Memory for an edge whose sender cannot map `slots`, which stay where it is read; `arrivals`,
+  /// in which its messages arrive, are of make_arrivals().
+  ReceiverMemory staged(const Edge& edge, std::shared_ptr<DeviceSlots> slots,
+                        std::shared_ptr<SlotMemory> arrivals);
+  /// Memory of the host in which messages of the edges of one end arrive: such that senders on this
+  /// host map it, if it can be had and pinned.
+  std::shared_ptr<SlotMemory> make_arrivals(std::span<const Edge> pieces);
   /// Copies for the buffers of an edge to another rank.
   std::vector<std::unique_ptr<DeviceCopy>> sender_copies(const Edge& edge);
   /// What a grant of slots on a device gives. None: this process cannot map them.
@@ -35,7 +42,6 @@ class DeviceEdges {
 
  private:
   bool shares_memory_with(int peer);
-  std::shared_ptr<SlotMemory> make_arrivals(const Edge& edge);
   std::vector<std::unique_ptr<DeviceCopy>> make_copies(DeviceCopy::Way way, std::size_t count);
 
   tensor::Device& device_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <set>
 
 #include "tensor/errors/error.h"
 
@@ -49,11 +50,18 @@ std::vector<PeerPlacement> placements_of(const OpenConfiguration& configuration)
 
 std::size_t OpenConfiguration::buffer_bytes() const {
   std::size_t bytes = 0;
+  std::set<const void*> counted;
+  const auto add = [&](const auto& memory) {
+    if (memory && counted.insert(memory.get()).second) bytes += memory->bytes();
+  };
   for (const Inbox& inbox : inboxes) {
-    if (inbox.memory().arrivals) bytes += inbox.memory().arrivals->bytes();
-    if (inbox.memory().device) bytes += inbox.memory().device->bytes();
+    add(inbox.memory().arrivals);
+    add(inbox.memory().device);
   }
-  for (const Outbox& box : outboxes) bytes += box.buffer_bytes();
+  for (const Outbox& box : outboxes) {
+    add(box.memory());
+    bytes += box.payload_bytes();
+  }
   return bytes;
 }
 
@@ -62,14 +70,14 @@ std::size_t OpenConfiguration::buffer_bytes() const {
 tensor::Tensor EdgeChannel::acquire(const MessageKey& key) {
   std::unique_lock<Link> lock(link_);
   check_open();
-  Outbox& box = outbox_of(key);
-  Outbox::Buffer* buffer = box.take(key);
+  const SendingEnd end = sending_end(key);
+  auto buffer = end.take(key);
   if (!buffer) {
     wait_until(
         lock, [&] { return note_of({.message = std::nullopt, .buffer = key}); },
-        [&] { return (buffer = box.take(key)) != nullptr; });
+        [&] { return (buffer = end.take(key)).has_value(); });
   }
-  return box.view(box.data_of(*buffer));
+  return *buffer;
 }
 
 void EdgeChannel::send(const MessageKey& key, const tensor::Tensor& tensor) {
@@ -79,25 +87,23 @@ void EdgeChannel::send(const MessageKey& key, const tensor::Tensor& tensor) {
 }
 
 void EdgeChannel::send_locked(const MessageKey& key, const tensor::Tensor& tensor) {
-  Outbox& box = outbox_of(key);
-  Outbox::Buffer* buffer = box.find_taken(key);
-  TROUPE_ASSERT(buffer && tensor.data == box.data_of(*buffer));
-  box.queue(*buffer);
-  pump(box);
+  const SendingEnd end = sending_end(key);
+  const bool queued = end.queue(key, tensor);
+  TROUPE_ASSERT(queued);
+  for (Outbox& box : end.boxes()) pump(box);
 }
 
 tensor::Tensor EdgeChannel::receive(const MessageKey& key) {
   std::unique_lock<Link> lock(link_);
   check_open();
-  Inbox& inbox = inbox_of(key);
-  Inbox::Slot* slot = inbox.find(key.step, key.microbatch);
+  const ReceivingEnd end = receiving_end(key);
+  Inbox::Slot* slot = end.find(key);
   if (!slot) {
     wait_until(
         lock, [&] { return note_of({.message = key, .buffer = std::nullopt}); },
-        [&] { return (slot = inbox.find(key.step, key.microbatch)) != nullptr; });
+        [&] { return (slot = end.find(key)) != nullptr; });
   }
-  slot->state = Inbox::Slot::State::held;
-  return inbox.view(*slot);
+  return end.hold(*slot, key);
 }
 
 bool EdgeChannel::ready(const Needs& needs) {
@@ -117,8 +123,8 @@ void EdgeChannel::wait_for_either(const Needs& first, const Needs& second) {
 
 bool EdgeChannel::is_ready(const Needs& needs) {
   const auto& [message, buffer, collective] = needs;
-  return (!message || inbox_of(*message).find(message->step, message->microbatch)) &&
-         (!buffer || outbox_of(*buffer).has_free()) &&
+  return (!message || receiving_end(*message).find(*message)) &&
+         (!buffer || sending_end(*buffer).has_free()) &&
          (!collective || stage_of(*collective) == NamedWork::Stage::done);
 }
 
@@ -126,10 +132,11 @@ bool EdgeChannel::is_ready(const Needs& needs) {
 WaitNote EdgeChannel::note_of(const Needs& needs) {
   const auto& [message, buffer, collective] = needs;
   if (const auto* named = dynamic_cast<const NamedWork*>(collective)) return named->note();
-  if (message && (!buffer || !inbox_of(*message).find(message->step, message->microbatch)))
-    return {
-        .what = WaitNote::What::message, .key = *message, .peer = inbox_of(*message).edge().from};
-  const Outbox& box = outbox_of(*buffer);
+  if (message && (!buffer || !receiving_end(*message).find(*message)))
+    return {.what = WaitNote::What::message,
+            .key = *message,
+            .peer = receiving_end(*message).missing(*message)};
+  const Outbox& box = sending_end(*buffer).busy();
   const auto lack = box.has_queued() ? WaitNote::What::credit : WaitNote::What::send_buffer;
   return {.what = lack, .key = *buffer, .peer = box.edge().to};
 }
@@ -141,16 +148,17 @@ void EdgeChannel::release(const MessageKey& key) {
 }
 
 void EdgeChannel::release_locked(const MessageKey& key) {
-  Inbox& inbox = inbox_of(key);
-  Inbox::Slot* slot = inbox.find(key.step, key.microbatch);
-  TROUPE_ASSERT(slot && slot->state == Inbox::Slot::State::held);
-  inbox.release(*slot);
-  if (!inbox.is_local()) {
+  const ReceivingEnd end = receiving_end(key);
+  const Inbox::Slot& slot = end.release(key);
+  if (end.front().is_local()) return recycle(end.front(), slot);
+  for (Inbox& inbox : end.inboxes())
     if (inbox.sender_runs_short()) return_credits(inbox);
-    return;
-  }
-  Outbox& box = outbox_of(key);
-  box.recycle_at(slot->data);
+}
+
+/// Frees the sender's buffer that a message of a local edge was in.
+void EdgeChannel::recycle(Inbox& inbox, const Inbox::Slot& slot) {
+  Outbox& box = *end_of(configuration_->outboxes, inbox.peer(), inbox.id());
+  box.recycle_at(slot.data);
   const auto freed = inbox.take_owed();
   for (const std::uint16_t number : freed->slots) box.add_credit(number);
   pump(box);
@@ -159,15 +167,16 @@ void EdgeChannel::release_locked(const MessageKey& key) {
 std::shared_ptr<SlotMemory> EdgeChannel::keep(const MessageKey& key) {
   std::unique_lock<Link> lock(link_);
   check_open();
-  return inbox_of(key).memory().arrivals;
+  return receiving_end(key).front().memory().arrivals;
 }
 
 void EdgeChannel::free_kept(const MessageKey& key) {
   std::unique_lock<Link> lock(link_);
   check_open();
-  Inbox& inbox = inbox_of(key);
-  inbox.free_kept();
-  return_credits(inbox);
+  for (Inbox& inbox : receiving_end(key).inboxes()) {
+    inbox.free_kept();
+    return_credits(inbox);
+  }
 }
 
 void EdgeChannel::flush() {
@@ -210,8 +219,7 @@ void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready read
   if (ready()) return;
   // A thread that sleeps owes no credits: a peer may need the very slots whose return could wait
   // until now.
-  for (Inbox& inbox : configuration_->inboxes)
-    if (!inbox.is_local()) return_credits(inbox);
+  return_all_credits();
   if (ready()) return;
   NamedWait wait(board_, name());
   struct Sleep {
@@ -235,16 +243,16 @@ void EdgeChannel::wait_until(std::unique_lock<Link>& lock, Name name, Ready read
   }
 }
 
-Inbox& EdgeChannel::inbox_of(const MessageKey& key) {
-  Inbox* const inbox = end_of(configuration_->inboxes, key);
-  TROUPE_ASSERT(inbox);
-  return *inbox;
+ReceivingEnd EdgeChannel::receiving_end(const MessageKey& key) {
+  const auto inboxes = ends_of(configuration_->inboxes, key);
+  TROUPE_ASSERT(!inboxes.empty());
+  return ReceivingEnd(inboxes);
 }
 
-Outbox& EdgeChannel::outbox_of(const MessageKey& key) {
-  Outbox* const box = end_of(configuration_->outboxes, key);
-  TROUPE_ASSERT(box);
-  return *box;
+SendingEnd EdgeChannel::sending_end(const MessageKey& key) {
+  const auto boxes = ends_of(configuration_->outboxes, key);
+  TROUPE_ASSERT(!boxes.empty());
+  return SendingEnd(boxes);
 }
 
 // --- configurations
@@ -269,14 +277,21 @@ void EdgeChannel::hold(const Header& header) {
   // A receiver has one open configuration: once it sends a newer grant, the memory of the older one
   // is gone.
   const EdgeId& edge = std::get<Grant>(header.body).edge;
-  const auto known = std::ranges::find_if(early_grants_, [&](const Header& other) {
+  const auto is_of_end = [&](const Header& other) {
     const EdgeId& id = std::get<Grant>(other.body).edge;
     return other.sender == header.sender && id.chunk == edge.chunk &&
            id.direction == edge.direction;
+  };
+  std::erase_if(early_grants_, [&](const Header& other) {
+    return is_of_end(other) &&
+           (other.run != header.run || other.configuration < header.configuration);
   });
-  if (known != early_grants_.end()) {
-    if (known->run != header.run || known->configuration < header.configuration) *known = header;
-  } else if (early_grants_.size() < kMaxEarlyGrants) {
+  const bool known = std::ranges::any_of(early_grants_, [&](const Header& other) {
+    return is_of_end(other) && (other.configuration > header.configuration ||
+                                std::get<Grant>(other.body).edge.digest == edge.digest);
+  });
+  if (known) return;
+  if (early_grants_.size() < kMaxEarlyGrants) {
     early_grants_.push_back(header);
   } else {
     ++counts_.refused;
@@ -343,8 +358,10 @@ void EdgeChannel::depart(Outbox& box, Outbox::Buffer& buffer) {
     message.placement = Placement::written;
   }
   for (Inbox& inbox : configuration_->inboxes) {
-    if (message.credit || inbox.edge().from != box.edge().to || inbox.is_local()) continue;
-    message.credit = inbox.take_owed();
+    if (message.credit || inbox.peer() != box.peer() || inbox.is_local()) continue;
+    // Credits of joined inboxes must arrive in order. Links keep that of headers, which a long
+    // payload may be overtaken by.
+    if (!inbox.is_joined()) message.credit = inbox.take_owed();
   }
   buffer.payload = box.payload_of(buffer);
   buffer.tensor_bytes = bytes;
@@ -354,7 +371,7 @@ void EdgeChannel::depart(Outbox& box, Outbox::Buffer& buffer) {
 }
 
 void EdgeChannel::hand_over(Outbox& box, Outbox::Buffer& buffer) {
-  Inbox& inbox = inbox_of(buffer.key);
+  Inbox& inbox = *end_of(configuration_->inboxes, box.peer(), box.id());
   Inbox::Slot& slot = inbox.admit({.edge = box.id(),
                                    .step = buffer.key.step,
                                    .microbatch = buffer.key.microbatch,
@@ -363,6 +380,11 @@ void EdgeChannel::hand_over(Outbox& box, Outbox::Buffer& buffer) {
                                    .credit = std::nullopt});
   slot.data = slot.read = buffer.own;
   slot.state = Inbox::Slot::State::ready;
+}
+
+void EdgeChannel::return_all_credits() {
+  for (Inbox& inbox : configuration_->inboxes)
+    if (!inbox.is_local()) return_credits(inbox);
 }
 
 void EdgeChannel::return_credits(Inbox& inbox) {

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <deque>
@@ -10,8 +9,7 @@
 #include <vector>
 
 #include "transport/edges/device_edges.h"
-#include "transport/edges/inbox.h"
-#include "transport/edges/outbox.h"
+#include "transport/edges/edge_ends.h"
 
 namespace troupe::transport {
 
@@ -26,7 +24,8 @@ struct HandOver {
   tensor::Event* event = nullptr;  ///< null once it was reached
 };
 
-/// This rank's ends of its edges in one configuration. Lives until no message and no event uses its
+/// This rank's ends of its edges in one configuration: those of one (chunk, direction) stand
+/// beside each other. Lives until no message and no event uses its
 /// memory any more.
 struct OpenConfiguration {
   ConfigurationSpec spec;
@@ -37,16 +36,6 @@ struct OpenConfiguration {
   int in_flight = 0;            ///< buffers being sent, slots being filled, hand-overs that wait
   std::size_t buffer_bytes() const;
 };
-
-/// The end of the one edge of a rank that has this chunk and direction, those of an edge's id or a
-/// message's key; null if there is none.
-template <typename End, typename Name>
-End* end_of(std::vector<End>& ends, const Name& name) {
-  const auto found = std::ranges::find_if(ends, [&name](const End& end) {
-    return end.edge().chunk == name.chunk && end.edge().direction == name.direction;
-  });
-  return found == ends.end() ? nullptr : &*found;
-}
 
 /// The rules of a channel, whatever link moves the bytes: keys, credits, fencing, refusals, named
 /// waits. transport/README.md numbers them. All state is guarded by the link's lock, with which no
@@ -93,8 +82,8 @@ class EdgeChannel : public Channel, private LinkEvents, private DeviceWork::Even
   Configurations retire_configuration();
   std::unique_ptr<OpenConfiguration> make_configuration(const ConfigurationSpec& spec);
   void use_device(const ConfigurationSpec& spec);
-  Inbox make_inbox(const Edge& edge, OpenConfiguration& into);
-  void add_outbox(const Edge& edge, OpenConfiguration& to);
+  void add_inboxes(std::span<const Edge> pieces, OpenConfiguration& to);
+  void add_outboxes(std::span<const Edge> pieces, OpenConfiguration& to);
   std::shared_ptr<SlotMemory> kept_memory(const Edge& edge, const ConfigurationSpec& spec) const;
   void count_edges(const ConfigurationSpec& spec);
   void grant_slots();
@@ -108,6 +97,7 @@ class EdgeChannel : public Channel, private LinkEvents, private DeviceWork::Even
   void on_mapped(OpenConfiguration& configuration, Outbox& box, std::optional<SenderMemory> memory,
                  bool kept);
   void on_decline(int sender, const Decline& decline);
+  std::shared_ptr<SlotMemory> arrivals_of(OpenConfiguration& configuration, const Edge& edge);
   void on_staged(OpenConfiguration& configuration, Inbox& inbox, ReceiverMemory memory);
   void on_credit(int sender, const Credit& credit);
   IncomingTensor* on_tensor(int sender, const TensorMessage& message, std::size_t payload_bytes);
@@ -118,10 +108,11 @@ class EdgeChannel : public Channel, private LinkEvents, private DeviceWork::Even
   WaitNote note_of(const Needs& needs);
   void send_locked(const MessageKey& key, const tensor::Tensor& buffer);
   void release_locked(const MessageKey& key);
+  void recycle(Inbox& inbox, const Inbox::Slot& slot);
   void hand_over_later(const MessageKey& key, const tensor::Tensor& buffer, tensor::Event& event);
   static void on_event(void* hand_over);
-  Inbox& inbox_of(const MessageKey& key);
-  Outbox& outbox_of(const MessageKey& key);
+  ReceivingEnd receiving_end(const MessageKey& key);
+  SendingEnd sending_end(const MessageKey& key);
   Outbox* outbox_to(int receiver, const EdgeId& edge);
   /// The edge with its ends named by the configuration's ranks instead of processes.
   std::string name_of(Edge edge) const;
@@ -131,6 +122,7 @@ class EdgeChannel : public Channel, private LinkEvents, private DeviceWork::Even
   void arrive(Inbox::Slot& slot);
   void hand_over(Outbox& box, Outbox::Buffer& buffer);
   void return_credits(Inbox& inbox);
+  void return_all_credits();
   Header header_of(decltype(Header::body) body) const;
   /// Counts one transfer or hand-over of `configuration` as ended. Returns whether that
   /// configuration is still open.

@@ -62,9 +62,9 @@ void EdgeChannel::on_mapped(OpenConfiguration& configuration, Outbox& box,
 
 /// Stages an edge whose sender cannot map its slots on the device.
 void EdgeChannel::on_decline(int sender, const Decline& decline) {
-  Inbox* const inbox = end_of(configuration_->inboxes, decline.edge);
-  if (!inbox || inbox->edge().from != sender || decline.edge != inbox->id() ||
-      inbox->memory().placement != EdgePlacement::peer || !inbox->is_unused())
+  Inbox* const inbox = end_of(configuration_->inboxes, sender, decline.edge);
+  if (!inbox || decline.edge != inbox->id() || inbox->memory().placement != EdgePlacement::peer ||
+      !inbox->is_unused())
     return refuse(
         fmt::format("rank {} declines slots of chunk {}, expected no such message from it",
                     board_.rank_of(sender), decline.edge.chunk));
@@ -73,8 +73,24 @@ void EdgeChannel::on_decline(int sender, const Decline& decline) {
   ++configuration_->in_flight;
   device_edges_->work().call(
       [this, configuration = configuration_.get(), inbox, slots = inbox->memory().device] {
-        on_staged(*configuration, *inbox, device_edges_->staged(inbox->edge(), slots));
+        auto arrivals = arrivals_of(*configuration, inbox->edge());
+        on_staged(*configuration, *inbox,
+                  device_edges_->staged(inbox->edge(), slots, std::move(arrivals)));
       });
+}
+
+/// The memory in which messages of other edges of this end arrive, else new memory.
+std::shared_ptr<SlotMemory> EdgeChannel::arrivals_of(OpenConfiguration& configuration,
+                                                     const Edge& edge) {
+  std::vector<Edge> pieces;
+  {
+    const std::unique_lock<Link> lock(link_);
+    for (const Inbox& inbox : ends_of(configuration.inboxes, edge)) {
+      if (inbox.memory().arrivals) return inbox.memory().arrivals;
+      pieces.push_back(inbox.edge());
+    }
+  }
+  return device_edges_->make_arrivals(pieces);
 }
 
 void EdgeChannel::on_staged(OpenConfiguration& configuration, Inbox& inbox, ReceiverMemory memory) {

@@ -16,7 +16,7 @@ void EdgeChannel::send(const MessageKey& key, const tensor::Tensor& buffer,
   {
     const std::unique_lock<Link> lock(link_);
     check_open();
-    if (is_written || outbox_of(key).is_local()) return send_locked(key, buffer);
+    if (is_written || sending_end(key).front().is_local()) return send_locked(key, buffer);
   }
   hand_over_later(key, buffer, written);
 }
@@ -59,8 +59,7 @@ void EdgeChannel::on_event(void* argument) {
       hand_over.buffer ? channel.send_locked(hand_over.key, hand_over.buffer)
                        : channel.release_locked(hand_over.key);
       // A peer may need the very slots that this has freed, as when the thread went to sleep.
-      for (Inbox& inbox : channel.configuration_->inboxes)
-        if (channel.sleeps_ && !inbox.is_local()) channel.return_credits(inbox);
+      if (channel.sleeps_) channel.return_all_credits();
       channel.link_.notify();  // a local edge's buffer may be free, or its message there
     }
   }
@@ -112,13 +111,14 @@ void EdgeChannel::on_unreadable(std::size_t header_bytes) {
 IncomingTensor* EdgeChannel::on_tensor(int sender, const TensorMessage& message,
                                        std::size_t payload_bytes) {
   if (message.credit) on_credit(sender, *message.credit);
-  Inbox* const found = end_of(configuration_->inboxes, message.edge);
-  if (!found || found->edge().from != sender) {
+  Inbox* const found = end_of(configuration_->inboxes, sender, message.edge);
+  if (!found) {
     refuse(fmt::format("rank {} sent {}, expected no such message from it", board_.rank_of(sender),
                        to_string(message.key())));
     return nullptr;
   }
-  if (const auto misfit = found->misfit(message, payload_bytes)) {
+  const ReceivingEnd end(ends_of(configuration_->inboxes, message.edge));
+  if (const auto misfit = end.misfit(*found, message, payload_bytes)) {
     refuse(fmt::format("{} from rank {} on {}: {}", to_string(message.key()),
                        board_.rank_of(sender), name_of(found->edge()), *misfit));
     return nullptr;
@@ -157,10 +157,12 @@ void EdgeChannel::on_grant(int sender, const Grant& grant) {
   if (!box) return;
   const Edge& edge = box->edge();
   if (grant.edge.digest != box->id().digest) {
-    return refuse(fmt::format("grant from rank {} on {}: expected {} slots of {}, got {} of {}",
-                              board_.rank_of(sender), name_of(edge), edge.slots,
-                              type_text(edge.dtype, edge.shape), grant.slots,
-                              type_text(grant.dtype, grant.shape)));
+    const std::string expected = type_text(edge.dtype, edge.shape);
+    const std::string got = type_text(grant.dtype, grant.shape);
+    const bool alike = grant.slots == edge.slots && got == expected;
+    return refuse(fmt::format("grant from rank {} on {}: expected {} slots of {}, got {} of {}{}",
+                              board_.rank_of(sender), name_of(edge), edge.slots, expected,
+                              grant.slots, got, alike ? ", which are other rows" : ""));
   }
   if (!box->admit_grant())
     return refuse(fmt::format("a second grant from rank {} on {}", board_.rank_of(sender),
@@ -183,8 +185,8 @@ void EdgeChannel::on_credit(int sender, const Credit& credit) {
 }
 
 Outbox* EdgeChannel::outbox_to(int receiver, const EdgeId& edge) {
-  Outbox* const found = end_of(configuration_->outboxes, edge);
-  if (found && found->edge().to == receiver) return found;
+  Outbox* const found = end_of(configuration_->outboxes, receiver, edge);
+  if (found) return found;
   refuse(fmt::format("rank {} grants slots of chunk {}, expected no such message from it",
                      board_.rank_of(receiver), edge.chunk));
   return nullptr;

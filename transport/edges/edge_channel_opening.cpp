@@ -8,6 +8,41 @@
 // How the channel begins a configuration: its boxes, and the slots that it grants.
 
 namespace troupe::transport {
+namespace {
+
+using TensorOf = EndTensor (*)(const Edge& edge);
+
+/// Whether edges carry pieces of one tensor, alike in what those of one end have in common.
+bool are_pieces(std::span<const Edge> edges, TensorOf tensor_of) {
+  const Edge& first = edges.front();
+  const EndTensor whole = tensor_of(first);
+  return std::ranges::all_of(edges, [&](const Edge& edge) {
+    const EndTensor tensor = tensor_of(edge);
+    return !edge.is_local() && edge.dtype == first.dtype && edge.slots == first.slots &&
+           tensor.shape == whole.shape && tensor.offset + tensor_bytes(edge) <= whole.stride;
+  });
+}
+
+/// Whether a receiving end has one edge, or edges whose pieces tile its tensor.
+bool is_received_whole(std::span<const Edge> edges) {
+  if (edges.front().received.is_whole()) return edges.size() == 1;
+  if (!are_pieces(edges, received_tensor)) return false;
+  std::vector<Edge> sorted(edges.begin(), edges.end());
+  std::ranges::sort(sorted, {}, [](const Edge& edge) { return edge.received.first_row; });
+  std::int64_t rows = 0;
+  for (const Edge& edge : sorted) {
+    if (edge.received.first_row != rows) return false;
+    rows += edge.shape[0];
+  }
+  return rows == edges.front().received.rows;
+}
+
+/// Whether a sending end has one edge, or edges that carry pieces of one tensor.
+bool is_sent_from_one(std::span<const Edge> edges) {
+  return (edges.size() == 1 && edges.front().sent.is_whole()) || are_pieces(edges, sent_tensor);
+}
+
+}  // namespace
 
 void EdgeChannel::open(const ConfigurationSpec& spec) {
   Configurations ended;
@@ -48,8 +83,14 @@ std::unique_ptr<OpenConfiguration> EdgeChannel::make_configuration(const Configu
   for (const Edge& edge : spec.edges) {
     TROUPE_ASSERT((edge.from == spec.rank || edge.to == spec.rank) && edge.slots > 0 &&
                   tensor_bytes(edge) > 0);
-    if (edge.to == spec.rank) made->inboxes.push_back(make_inbox(edge, *made));
-    if (edge.from == spec.rank) add_outbox(edge, *made);
+  }
+  for (const auto& pieces : receiving_ends(spec.edges, spec.rank)) {
+    TROUPE_ASSERT(is_received_whole(pieces));
+    add_inboxes(pieces, *made);
+  }
+  for (const auto& pieces : sending_ends(spec.edges, spec.rank)) {
+    TROUPE_ASSERT(is_sent_from_one(pieces));
+    add_outboxes(pieces, *made);
   }
   return made;
 }
@@ -80,31 +121,44 @@ void EdgeChannel::count_edges(const ConfigurationSpec& spec) {
   }
 }
 
-Inbox EdgeChannel::make_inbox(const Edge& edge, OpenConfiguration& into) {
-  const bool on_device = is_on_device(edge, into.spec.device);
+/// Adds the inboxes of one end.
+void EdgeChannel::add_inboxes(std::span<const Edge> pieces, OpenConfiguration& to) {
+  const Edge& edge = pieces.front();
+  const bool on_device = is_on_device(edge, to.spec.device);
   if (edge.is_local()) {
     const auto placement = on_device ? EdgePlacement::local : EdgePlacement::host;
-    return {edge, {.placement = placement, .arrivals = nullptr, .device = nullptr}, &into, false};
+    ReceiverMemory none{.placement = placement, .arrivals = nullptr, .device = nullptr};
+    to.inboxes.emplace_back(edge, std::move(none), &to, false);
+    return;
   }
-  if (on_device) return {edge, device_edges_->receiver_memory(edge), &into, false};
+  if (on_device) {
+    auto memory = device_edges_->receiver_memory(pieces);
+    for (std::size_t i = 0; i < pieces.size(); ++i)
+      to.inboxes.emplace_back(pieces[i], std::move(memory[i]), &to, false);
+    return;
+  }
   const std::unique_lock<Link> lock(link_);
-  auto memory = kept_memory(edge, into.spec);
+  auto memory = kept_memory(edge, to.spec);
   const bool kept = memory != nullptr;
-  if (!kept) memory = link_.allocate(edge.from, slots_bytes(edge));
-  return {edge, {.arrivals = std::move(memory), .device = nullptr}, &into, kept};
+  if (!kept) memory = link_.allocate(sender_here(link_, pieces), slots_bytes(edge));
+  for (const Edge& piece : pieces)
+    to.inboxes.emplace_back(piece, ReceiverMemory{.arrivals = memory, .device = nullptr}, &to,
+                            kept);
 }
 
-void EdgeChannel::add_outbox(const Edge& edge, OpenConfiguration& to) {
+/// Adds the outboxes of one end.
+void EdgeChannel::add_outboxes(std::span<const Edge> pieces, OpenConfiguration& to) {
+  const Edge& edge = pieces.front();
   const std::size_t bytes = send_buffers_bytes(edge);
-  std::vector<std::unique_ptr<DeviceCopy>> copies;
-  tensor::Buffer memory;
-  if (!is_on_device(edge, to.spec.device)) {
-    memory = tensor::allocate_host(bytes);
-  } else {
-    memory = to.spec.device->allocate(bytes, tensor::MemoryKind::device);
-    if (!edge.is_local()) copies = device_edges_->sender_copies(edge);
+  const bool on_device = is_on_device(edge, to.spec.device);
+  const auto memory = std::make_shared<tensor::Buffer>(
+      on_device ? to.spec.device->allocate(bytes, tensor::MemoryKind::device)
+                : tensor::allocate_host(bytes));
+  for (const Edge& piece : pieces) {
+    std::vector<std::unique_ptr<DeviceCopy>> copies;
+    if (on_device && !piece.is_local()) copies = device_edges_->sender_copies(piece);
+    to.outboxes.emplace_back(piece, &to, memory, std::move(copies), pieces.size() > 1);
   }
-  to.outboxes.emplace_back(edge, &to, std::move(memory), std::move(copies));
 }
 
 /// Memory kept for this edge. Null if there is none that is large enough, or if messages of an

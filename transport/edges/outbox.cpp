@@ -9,16 +9,20 @@
 
 namespace troupe::transport {
 
-Outbox::Outbox(const Edge& edge, OpenConfiguration* configuration, tensor::Buffer memory,
-               std::vector<std::unique_ptr<DeviceCopy>> copies)
+Outbox::Outbox(const Edge& edge, OpenConfiguration* configuration,
+               std::shared_ptr<tensor::Buffer> memory,
+               std::vector<std::unique_ptr<DeviceCopy>> copies, bool shares)
     : edge_(edge),
       digest_(digest(edge)),
+      whole_(sent_tensor(edge)),
+      received_(received_tensor(edge)),
+      shares_(shares || !edge.sent.is_whole()),
       copies_(std::move(copies)),
       memory_(std::move(memory)),
       buffers_(num_send_buffers(edge)) {
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     Buffer& buffer = buffers_[i];
-    buffer.own = static_cast<std::byte*>(memory_.data()) + i * slot_stride(edge);
+    buffer.own = static_cast<std::byte*>(memory_->data()) + i * whole_.stride + whole_.offset;
     buffer.box = this;
     buffer.configuration = configuration;
     if (copies_.empty()) continue;
@@ -26,7 +30,7 @@ Outbox::Outbox(const Edge& edge, OpenConfiguration* configuration, tensor::Buffe
     buffer.copy->owner = &buffer;
   }
   credits_.reserve(static_cast<std::size_t>(edge.slots));
-  const bool on_device = memory_.kind() == tensor::MemoryKind::device;
+  const bool on_device = memory_->kind() == tensor::MemoryKind::device;
   if (is_local())
     open({.placement = on_device ? EdgePlacement::local : EdgePlacement::host, .mapped = nullptr});
 }
@@ -34,9 +38,11 @@ Outbox::Outbox(const Edge& edge, OpenConfiguration* configuration, tensor::Buffe
 void Outbox::open(SenderMemory to, bool kept) {
   is_open_ = true;
   to_ = std::move(to);
+  fills_slots_ = to_.mapped && to_.placement != EdgePlacement::staged && !shares_;
   if (kept) return;
   credits_.resize(static_cast<std::size_t>(edge_.slots));
   std::iota(credits_.begin(), credits_.end(), 0);
+  if (!edge_.received.is_whole()) std::ranges::reverse(credits_);
   assign_slots();
 }
 
@@ -50,7 +56,7 @@ bool Outbox::add_credit(int slot) {
   });
   if (slot >= edge_.slots || waits || std::ranges::find(credits_, slot) != credits_.end())
     return false;
-  credits_.push_back(slot);
+  credits_.insert(edge_.received.is_whole() ? credits_.end() : credits_.begin(), slot);
   assign_slots();
   return true;
 }
@@ -68,26 +74,14 @@ void Outbox::assign_slots() {
   }
 }
 
-Outbox::Buffer* Outbox::take(const MessageKey& key) {
-  const auto found = std::ranges::find(buffers_, Buffer::State::free, &Buffer::state);
-  if (found == buffers_.end()) return nullptr;
-  found->state = Buffer::State::taken;
-  found->key = key;
-  found->order = order_++;
+Outbox::Buffer& Outbox::take(std::size_t number, const MessageKey& key) {
+  Buffer& buffer = buffers_[number];
+  buffer.state = Buffer::State::taken;
+  buffer.key = key;
+  buffer.order = order_++;
   assign_slots();
-  found->in_slot = to_.mapped && to_.placement != EdgePlacement::staged && found->slot != kNoSlot;
-  return &*found;
-}
-
-bool Outbox::has_free() const {
-  return std::ranges::find(buffers_, Buffer::State::free, &Buffer::state) != buffers_.end();
-}
-
-Outbox::Buffer* Outbox::find_taken(const MessageKey& key) {
-  const auto found = std::ranges::find_if(buffers_, [&key](const Buffer& buffer) {
-    return buffer.state == Buffer::State::taken && buffer.key == key;
-  });
-  return found == buffers_.end() ? nullptr : &*found;
+  buffer.in_slot = fills_slots_ && buffer.slot != kNoSlot;
+  return buffer;
 }
 
 void Outbox::queue(Buffer& buffer) {
@@ -126,10 +120,6 @@ void Outbox::recycle_at(const std::byte* own) {
   recycle(*found);
 }
 
-std::byte* Outbox::data_of(const Buffer& buffer) const {
-  return buffer.in_slot ? mapped(buffer.slot) : buffer.own;
-}
-
 DeviceCopy* Outbox::copy_of(const Buffer& buffer) const {
   if (!buffer.copy || buffer.in_slot) return nullptr;
   std::byte* const slot = mapped(buffer.slot);
@@ -141,13 +131,14 @@ DeviceCopy* Outbox::copy_of(const Buffer& buffer) const {
 std::byte* Outbox::payload_of(const Buffer& buffer) const {
   if (!buffer.copy) return buffer.own;
   if (!to_.payloads.data()) return nullptr;
+  const std::ptrdiff_t number = &buffer - buffers_.data();
   return static_cast<std::byte*>(to_.payloads.data()) +
-         (buffer.own - static_cast<std::byte*>(memory_.data()));
+         static_cast<std::size_t>(number) * payload_stride(edge_);
 }
 
 std::byte* Outbox::mapped(int slot) const {
-  return to_.mapped ? to_.mapped->data() + static_cast<std::size_t>(slot) * slot_stride(edge_)
-                    : nullptr;
+  if (!to_.mapped) return nullptr;
+  return to_.mapped->data() + static_cast<std::size_t>(slot) * received_.stride + received_.offset;
 }
 
 }  // namespace troupe::transport

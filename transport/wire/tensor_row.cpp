@@ -16,13 +16,13 @@ void TensorRow::assign(std::span<const tensor::Tensor> tensors) {
   element_bytes_ = tensors.empty() ? 1 : tensor::size_of(tensors.front().dtype);
 }
 
-void TensorRow::read(Piece piece, std::byte* to) const {
+void TensorRow::read(ElementRange piece, std::byte* to) const {
   visit(piece, [&](const std::byte* data, std::size_t offset, std::size_t count) {
     std::memcpy(to + offset * element_bytes_, data, count * element_bytes_);
   });
 }
 
-void TensorRow::write(Piece piece, const std::byte* from) const {
+void TensorRow::write(ElementRange piece, const std::byte* from) const {
   visit(piece, [&](std::byte* data, std::size_t offset, std::size_t count) {
     std::memcpy(data, from + offset * element_bytes_, count * element_bytes_);
   });

@@ -10,7 +10,7 @@
 namespace troupe::transport {
 
 /// Elements [begin, begin + size) of a row.
-struct Piece {
+struct ElementRange {
   std::size_t begin = 0;
   std::size_t size = 0;
 };
@@ -27,7 +27,7 @@ class TensorRow {
   /// Calls visit(data, offset, count) for the share that each tensor has in the piece, in order:
   /// `count` elements at `data`, the first of which is element `offset` of the piece.
   template <typename Visit>
-  void visit(Piece piece, Visit&& visit) const {
+  void visit(ElementRange piece, Visit&& visit) const {
     std::size_t first = 0;
     for (const tensor::Tensor& tensor : tensors_) {
       const auto size = static_cast<std::size_t>(tensor.num_elements());
@@ -39,8 +39,8 @@ class TensorRow {
       first += size;
     }
   }
-  void read(Piece piece, std::byte* to) const;
-  void write(Piece piece, const std::byte* from) const;
+  void read(ElementRange piece, std::byte* to) const;
+  void write(ElementRange piece, const std::byte* from) const;
 
  private:
   std::vector<tensor::Tensor> tensors_;

@@ -94,3 +94,5 @@ using Worlds =
 #include "tests/contract/channel_contract.h"
 #include "tests/contract/channel_contract_of_configurations.h"
 #include "tests/contract/channel_events_contract.h"
+#include "tests/contract/channel_pieces_contract.h"
+#include "tests/contract/channel_pieces_rules_contract.h"

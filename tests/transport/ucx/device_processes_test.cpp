@@ -1,14 +1,15 @@
+#include <atomic>
 #include <boost/test/data/monomorphic.hpp>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
-#include <map>
-#include <sstream>
+#include <cstring>
+#include <memory>
+#include <vector>
 
-#include "tests/contract/messages.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/reachable_device.h"
 #include "tests/transport/ucx/child_process.h"
-#include "tests/transport/ucx/node_processes.h"
+#include "tests/transport/ucx/echo_process.h"
 #include "transport/node/ucx_node.h"
 
 // Edges of devices between processes, one of which may be killed while the other one has its slots
@@ -24,93 +25,95 @@ namespace utf = boost::unit_test;
 using transport::EdgeChoice;
 using transport::EdgePlacement;
 using transport::UcxNode;
+using Part = ChildJob::Part;
 
-constexpr std::uint64_t kEndless = 1ull << 40;
 constexpr std::int64_t kElements = 200'000;
-const auto kChoices = utf::data::make({1, 2});  // EdgeChoice::peer, EdgeChoice::staged
+constexpr auto kPeer = static_cast<int>(EdgeChoice::peer);
+const auto kChoices = utf::data::make({kPeer, static_cast<int>(EdgeChoice::staged)});
+const auto kParts = utf::data::make({Part::echo, Part::reads, Part::writes});
 
-void open(UcxNode& node, int rank, std::uint32_t configuration, int choice,
-          tensor::Device& device) {
-  node.channel().open({.run = kRun,
-                       .configuration = configuration,
-                       .rank = rank,
-                       .edges = two_way({kElements}, 2),
-                       .device = &device,
-                       .choice = static_cast<EdgeChoice>(choice)});
-}
-
-/// Sends back one gradient for each activation; then waits to be told to end.
-BOOST_AUTO_TEST_CASE(echo, *utf::disabled()) {
-  const TestSocket parent = ChildProcess::parent();
-  std::uint32_t configuration = 0;
-  int choice = 0;
-  std::uint64_t steps = 0;
-  std::istringstream(parent.receive()) >> configuration >> choice >> steps;
+BOOST_AUTO_TEST_CASE(follow, *utf::disabled()) {
   ReachableDevice device;
-  const auto node = node_of_child(parent);
-  open(*node, 1, configuration, choice, device);
-  parent.send("open");
-  for (std::uint64_t step = 0; step < steps; ++step) {
-    if (!receive_message(node->channel(), forth(step))) ::_exit(3);
-    send_message(node->channel(), back(step));
-  }
-  node->channel().flush();
-  parent.send("done");
-  parent.receive();
+  follow_job(ChildProcess::parent(), &device);
 }
 
-std::unique_ptr<ChildProcess> start_echo(UcxNode& node, tensor::Device& device,
-                                         std::uint32_t configuration, int choice,
-                                         std::uint64_t steps) {
-  auto child = std::make_unique<ChildProcess>("device_processes_test/echo");
-  child->socket().send(std::to_string(configuration) + ' ' + std::to_string(choice) + ' ' +
-                       std::to_string(steps));
-  introduce(node, *child, configuration);
-  open(node, 0, configuration, choice, device);
-  child->socket().receive();
-  return child;
+/// The job with its slots as this EdgeChoice says.
+ChildJob placed(int choice, ChildJob job) {
+  job.choice = static_cast<EdgeChoice>(choice);
+  return job;
 }
 
-bool exchange(Channel& channel, std::uint64_t steps) {
-  bool ok = true;
-  for (std::uint64_t step = 0; step < steps; ++step) {
-    send_message(channel, forth(step));
-    ok = receive_message(channel, back(step)) && ok;
+/// A process of each rank, and what rank 1 does.
+struct Pair {
+  Pair(int choice, const ChildJob& with)
+      : job(placed(choice, with)),
+        child(start_job("device_processes_test/follow", *node, job.configuration, job, &device)) {}
+  Channel& channel() { return node->channel(); }
+  /// The child is gone, and this process has been told.
+  void lose_child() {
+    child->kill();
+    node->disconnect(1);
   }
-  return ok;
-}
+
+  const ChildJob job;
+  ReachableDevice device;
+  const std::unique_ptr<UcxNode> node = UcxNode::create({.environment = transport::prepare_ucx()});
+  const std::unique_ptr<ChildProcess> child;
+};
 
 }  // namespace
 
 BOOST_DATA_TEST_CASE(two_processes_exchange_tensors_of_devices, kChoices, choice) {
-  ReachableDevice device;
-  const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
-  const auto child = start_echo(*node, device, 1, choice, 50);
-  BOOST_TEST(exchange(node->channel(), 50));
-  const auto placements = node->channel().counts().placements;
+  Pair pair(choice, {.elements = kElements, .steps = 50});
+  BOOST_TEST(do_steps(pair.channel(), pair.job));
+  const auto placements = pair.channel().counts().placements;
   BOOST_TEST_REQUIRE(placements.size() == 1u);
-  const auto wanted = choice == 1 ? EdgePlacement::peer : EdgePlacement::staged;
+  const auto wanted = choice == kPeer ? EdgePlacement::peer : EdgePlacement::staged;
   BOOST_TEST((placements[0] == transport::PeerPlacement{.peer = 1, .placement = wanted}));
-  BOOST_TEST(child->socket().receive() == "done");
-  child->socket().send("end");
-  BOOST_TEST(child->wait() == 0);
+  BOOST_TEST(pair.child->socket().receive() == "done");
+  pair.child->socket().send("end");
+  BOOST_TEST(pair.child->wait() == 0);
 }
 
-BOOST_DATA_TEST_CASE(slots_outlive_a_killed_process, kChoices, choice) {
-  ReachableDevice device;
-  const auto environment = transport::prepare_ucx();
-  auto node = UcxNode::create({.environment = environment});
-  for (std::uint32_t life = 1; life <= 4; ++life) {
-    if (life > 1) node = UcxNode::create({.environment = environment});
-    const auto child = start_echo(*node, device, life, choice, kEndless);
-    auto stream = runner([&] { return exchange(node->channel(), kEndless); });
-    until([&] { return node->channel().counts().edges.at(0).bytes > 20u * 4 * kElements; });
-    child->kill();
-    // The slots of the dead process are mapped here still.
-    node->disconnect(1);
+BOOST_DATA_TEST_CASE(slots_outlive_a_killed_process, kChoices* kParts, choice, part) {
+  for (std::uint32_t life = 1; life <= 3; ++life) {
+    Pair pair(choice,
+              {.configuration = life, .elements = kElements, .steps = kEndless, .part = part});
+    std::atomic<std::uint64_t> steps{0};
+    auto stream = runner([&] {
+      while (do_step(pair.channel(), part, steps)) ++steps;
+    });
+    until([&] { return steps > 20; });
+    // The slots of the dead process are mapped here still, and it may have had those of this one.
+    pair.lose_child();
     expect_error(ErrorKind::unavailable, {"the connection to rank 1 is lost"},
                  [&] { stream.get(); });
   }
+}
+
+BOOST_DATA_TEST_CASE(what_is_written_for_a_killed_receiver_stays_written, kChoices, choice) {
+  Pair pair(choice, {.elements = kElements, .steps = kEndless, .part = Part::reads});
+  BOOST_TEST(do_steps(pair.channel(), {.steps = 5, .part = Part::reads}));
+  const tensor::Tensor buffer = pair.channel().acquire(forth(5));
+  std::memset(buffer.data, 1, buffer.num_bytes() / 2);
+  pair.lose_child();
+  std::memset(buffer.as<std::byte>() + buffer.num_bytes() / 2, 1, buffer.num_bytes() / 2);
+  const std::vector<std::byte> all(buffer.num_bytes(), std::byte{1});
+  BOOST_TEST(std::memcmp(buffer.data, all.data(), all.size()) == 0);
+  expect_error(ErrorKind::unavailable, {"the connection to rank 1 is lost"}, [&] {
+    pair.channel().send(forth(5), buffer);
+    pair.channel().flush();
+  });
+}
+
+BOOST_DATA_TEST_CASE(what_has_come_of_a_killed_sender_is_read_to_its_end, kChoices, choice) {
+  Pair pair(choice, {.elements = kElements, .steps = kEndless, .part = Part::writes});
+  const tensor::Tensor message = pair.channel().receive(back(0));
+  pair.lose_child();
+  BOOST_TEST(holds_message(message, back(0)));
+  expect_error(ErrorKind::unavailable, {"the connection to rank 1 is lost"}, [&] {
+    for (std::uint64_t step = 1;; ++step) pair.channel().receive(back(step));
+  });
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -59,6 +59,8 @@ using Worlds = std::tuple<SharedMemoryWorld, SleepingWorld, TcpWorld, HostsWorld
 #include "tests/contract/channel_contract.h"
 #include "tests/contract/channel_contract_of_configurations.h"
 #include "tests/contract/channel_events_contract.h"
+#include "tests/contract/channel_pieces_contract.h"
+#include "tests/contract/channel_pieces_rules_contract.h"
 
 namespace troupe::test {
 
@@ -87,6 +89,21 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(kept_slots_stay_as_they_are_until_they_are_freed, 
   const tensor::Tensor message = world.channel(1).receive(forth(2));
   BOOST_TEST(holds_message(message, forth(2)));
   BOOST_TEST((message.data == old[0].data || message.data == old[1].data));
+}
+
+/// One writes into the slots, and the other's payloads travel into them.
+BOOST_AUTO_TEST_CASE(senders_of_one_tensor_may_be_on_different_hosts) {
+  const Bridge made = bridge(2, 1, 3000, 2);
+  UcxWorld world(3, "shm,tcp,self", std::chrono::microseconds(50), {}, 2);
+  // The first rank receives, beside the second.
+  std::vector<Edge> edges = made.forward();
+  for (Edge& edge : edges) edge.from += 1, edge.to = 0;
+  open_all(world, 3, edges);
+  for (int i = 0; i < 20; ++i) {
+    for (const int rank : {2, 1})
+      send_rows(world.channel(rank), forth(1, i), made.rows_of(rank - 1));
+    BOOST_TEST(receive_rows(world.channel(0), forth(1, i), made.rows_of(2)));
+  }
 }
 
 /// UCX 1.13 ends a process whose peer closes its socket as it accepts: see UcxPeers.

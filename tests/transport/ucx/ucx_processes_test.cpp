@@ -12,7 +12,7 @@
 #include "tests/support/expect_error.h"
 #include "tests/transport/ucx/child_process.h"
 #include "tests/transport/ucx/chosen_transports.h"
-#include "tests/transport/ucx/node_processes.h"
+#include "tests/transport/ucx/echo_process.h"
 #include "transport/node/ucx_node.h"
 
 // Ranks in processes of their own, which may be killed: rank 0 is the test, rank 1 its child.
@@ -26,37 +26,10 @@ namespace {
 namespace utf = boost::unit_test;
 using transport::UcxNode;
 
-constexpr std::uint64_t kEndless = 1ull << 40;
 const auto kTransports = utf::data::make({"shm,self", "tcp,self"});
 
-struct Job {
-  std::uint32_t configuration = 1;
-  std::int64_t elements = 0;
-  std::uint64_t steps = 0;
-};
-
-/// Sends back one gradient for each activation; then waits to be told to end.
-void echo_to(const TestSocket& parent) {
-  Job job;
-  std::istringstream(parent.receive()) >> job.configuration >> job.elements >> job.steps;
-  const auto node = node_of_child(parent);
-  Channel& channel = node->channel();
-  channel.open({.run = kRun,
-                .configuration = job.configuration,
-                .rank = 1,
-                .edges = two_way({job.elements}, 2)});
-  parent.send("open");
-  for (std::uint64_t step = 0; step < job.steps; ++step) {
-    if (!receive_message(channel, forth(step))) ::_exit(3);
-    send_message(channel, back(step));
-  }
-  channel.flush();
-  parent.send("done");
-  parent.receive();
-}
-
 BOOST_AUTO_TEST_CASE(echo, *utf::disabled()) {
-  echo_to(ChildProcess::parent());
+  follow_job(ChildProcess::parent());
 }
 
 /// The same where the system gives no segments, if this user may arrange that.
@@ -66,36 +39,13 @@ BOOST_AUTO_TEST_CASE(echo_without_segments, *utf::disabled()) {
                        (std::ofstream("/proc/sys/kernel/shmmni") << 0 << std::flush).good();
   parent.send(limited ? "limited" : "not allowed");
   if (!limited) return;
-  echo_to(parent);
+  follow_job(parent);
   std::_Exit(0);  // UCX 1.13 leaks what it had made of a worker that it could not create
 }
 
-/// Connects a child that echoes to `node`, both in the job's configuration.
-void begin_echo(UcxNode& node, const ChildProcess& child, std::uint64_t incarnation,
-                const Job& job) {
-  child.socket().send(std::to_string(job.configuration) + ' ' + std::to_string(job.elements) + ' ' +
-                      std::to_string(job.steps));
-  introduce(node, child, incarnation);
-  node.channel().open({.run = kRun,
-                       .configuration = job.configuration,
-                       .rank = 0,
-                       .edges = two_way({job.elements}, 2)});
-  child.socket().receive();
-}
-
-std::unique_ptr<ChildProcess> start_echo(UcxNode& node, std::uint64_t incarnation, const Job& job) {
-  auto child = std::make_unique<ChildProcess>("ucx_processes_test/echo");
-  begin_echo(node, *child, incarnation, job);
-  return child;
-}
-
-bool exchange(Channel& channel, std::uint64_t steps) {
-  bool ok = true;
-  for (std::uint64_t step = 0; step < steps; ++step) {
-    send_message(channel, forth(step));
-    ok = receive_message(channel, back(step)) && ok;
-  }
-  return ok;
+std::unique_ptr<ChildProcess> start_echo(UcxNode& node, std::uint64_t incarnation,
+                                         const ChildJob& job) {
+  return start_job("ucx_processes_test/echo", node, incarnation, job);
 }
 
 /// System V segments of these processes that are still there.
@@ -117,9 +67,10 @@ int segments_of(const std::set<pid_t>& pids) {
 BOOST_DATA_TEST_CASE(two_processes_exchange_tensors, kTransports, transports) {
   const ChosenTransports chosen(transports);
   for (const std::int64_t elements : {100, 300'000}) {
+    const ChildJob job{.elements = elements, .steps = 50};
     const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
-    const auto child = start_echo(*node, 1, {.elements = elements, .steps = 50});
-    BOOST_TEST(exchange(node->channel(), 50));
+    const auto child = start_echo(*node, 1, job);
+    BOOST_TEST(do_steps(node->channel(), job));
     BOOST_TEST(child->socket().receive() == "done");
     child->socket().send("end");
     BOOST_TEST(child->wait() == 0);
@@ -134,8 +85,9 @@ BOOST_AUTO_TEST_CASE(a_process_without_shared_memory_exchanges_tensors_with_one_
     if (could != "limited") return;
     const auto node = UcxNode::create({.environment = {}});
     BOOST_TEST(node->shares_memory());
-    begin_echo(*node, *child, 1, {.elements = elements, .steps = 50});
-    BOOST_TEST(exchange(node->channel(), 50));
+    const ChildJob job{.elements = elements, .steps = 50};
+    begin_job(*node, *child, 1, job);
+    BOOST_TEST(do_steps(node->channel(), job));
     BOOST_TEST(child->socket().receive() == "done");
     child->socket().send("end");
     BOOST_TEST(child->wait() == 0);
@@ -150,10 +102,10 @@ BOOST_DATA_TEST_CASE(a_killed_process_is_replaced, kTransports, transports) {
     auto node = UcxNode::create({.environment = environment});
     for (std::uint32_t life = 1; life <= 4; ++life) {
       if (life > 1 && node->shares_memory()) node = UcxNode::create({.environment = environment});
-      const auto child =
-          start_echo(*node, life, {.configuration = life, .elements = 200'000, .steps = kEndless});
+      const ChildJob job{.configuration = life, .elements = 200'000, .steps = kEndless};
+      const auto child = start_echo(*node, life, job);
       pids.insert(child->pid());
-      auto stream = runner([&] { return exchange(node->channel(), kEndless); });
+      auto stream = runner([&] { return do_steps(node->channel(), job); });
       until([&] { return node->channel().counts().edges.at(0).bytes > 20u * 800'000; });
       child->kill();
       node->disconnect(1);
@@ -167,8 +119,9 @@ BOOST_DATA_TEST_CASE(a_killed_process_is_replaced, kTransports, transports) {
 BOOST_AUTO_TEST_CASE(over_tcp_a_death_is_noticed_without_help) {
   const ChosenTransports chosen("tcp,self");
   const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
-  const auto child = start_echo(*node, 1, {.elements = 200'000, .steps = kEndless});
-  auto stream = runner([&] { return exchange(node->channel(), kEndless); });
+  const ChildJob job{.elements = 200'000, .steps = kEndless};
+  const auto child = start_echo(*node, 1, job);
+  auto stream = runner([&] { return do_steps(node->channel(), job); });
   until([&] { return node->channel().counts().edges.at(0).bytes > 20u * 800'000; });
   child->kill();
   expect_error(ErrorKind::unavailable, {"the connection to rank 1 is lost"}, [&] { stream.get(); });
@@ -178,7 +131,7 @@ BOOST_DATA_TEST_CASE(a_stopped_process_is_named_by_the_deadline, kTransports, tr
   const ChosenTransports chosen(transports);
   const auto node = UcxNode::create({.environment = transport::prepare_ucx()});
   const auto child = start_echo(*node, 1, {.elements = 200'000, .steps = kEndless});
-  BOOST_TEST(exchange(node->channel(), 3));
+  BOOST_TEST(do_steps(node->channel(), {.steps = 3}));
   child->signal(SIGSTOP);
   node->channel().set_deadline(std::chrono::milliseconds(50));
   send_message(node->channel(), forth(3));
