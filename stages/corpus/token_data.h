@@ -7,6 +7,7 @@
 #include "stages/corpus/text/corpus_encoder.h"
 #include "stages/corpus/text/file_kind.h"
 #include "stages/corpus/text/indexed_dataset.h"
+#include "stages/corpus/text/marks.h"
 #include "stages/corpus/text/text_files.h"
 #include "stages/corpus/tokenizers/text/utf8.h"
 #include "stages/corpus/tokenizers/tokenizer.h"

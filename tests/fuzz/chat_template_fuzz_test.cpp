@@ -2,8 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "stages/corpus/chat/jinja_template.h"
-#include "stages/corpus/chat/jinja_values.h"
+#include "stages/corpus/chat/jinja/jinja_template.h"
 #include "stages/corpus/tokenizers/text/utf8.h"
 #include "tensor/errors/error.h"
 #include "tests/support/mutate.h"
@@ -24,15 +23,23 @@ const std::string kSound =
     "['a', \"b\\n\"] %}{{ m.content.strip()[1:] }}{% else %}{% set ns.n = ns.n + 1 * 2 - 3 % 4 "
     "%}{% "
     "endif %}{# c #}\n{{ messages[-1]['content'] + '\\u00e4' if loop.last else none is defined }}\n"
-    "{% endfor %}{% generation %}{{- ns.n }}{% endgeneration %}\n";
+    "{% endfor %}{% generation %}{{- ns.n }}{% endgeneration %}\n"
+    "{% macro f(a, b=[1.5, (2,)]) %}{% if a is mapping %}{% for k, v in a.items() %}{{ k }}{{ f(v) "
+    "}}"
+    "{% if loop.index > 3 %}{% break %}{% endif %}{% endfor %}{% else %}{{ a | tojson(indent=2) ~ "
+    "b "
+    "}}{{ caller() if caller }}{% endif %}{% endmacro %}\n"
+    "{% call f({'x': messages[::-1] | map(attribute='role') | list}) %}{{ 'b a'.title() }}{% "
+    "endcall "
+    "%}{% set c %}{{ range(4) | select('odd') | join('-') }}{% endset %}{{ c[1:] * 2 }}\n";
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(any_template_is_rendered_or_refused_with_its_line) {
   std::mt19937_64 random(test::fresh_seed());
   JinjaVariables variables;
-  variables.values["bos_token"] = jinja_value("<s>");
-  variables.values["messages"] = jinja_value(
+  variables.values["bos_token"] = "<s>";
+  variables.values["messages"] = JinjaValue::of(
       {{{"role", "user"}, {"content", "a"}}, {{"role", "assistant"}, {"content", "b"}}});
   int refused = 0;
   for (int round = 0; round < kRounds; ++round) {

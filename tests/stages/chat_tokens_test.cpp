@@ -108,7 +108,8 @@ BOOST_AUTO_TEST_CASE(training_sees_of_a_prompt_what_generation_sends) {
         {.files = {lines}, .tokenizer = tokenizer, .loss_on = loss_on, .documents = documents},
         cache));
   };
-  const auto prompt = Tokenizer::open(tokenizer)->encode_prompt("ab");
+  const auto opened = Tokenizer::open(tokenizer);
+  const auto prompt = opened->encode_prompt("ab", opened->frame().before);
   BOOST_TEST((prompt == Ids{2, 0, 1}));
   const char* pair = R"({"prompt": "ab", "response": "b"})";
   const Ids framed{2, 0, 1, 1, 3, 2, 0, 1, 1, 3};
@@ -168,10 +169,11 @@ BOOST_AUTO_TEST_CASE(conversations_are_kept_from_training_but_for_the_assistant)
   BOOST_TEST(prepared(LossOn::response) != response);
   use_template("{{ messages | length }}");
   prepared(LossOn::all);
-  expect_error(ErrorKind::data, {"chat.jsonl:1: ", "tokenizer_config.json", "the first 1 messages"},
+  expect_error(ErrorKind::data,
+               {"chat.jsonl:1: ", "tokenizer_config.json", "the content of message 2"},
                [&] { prepared(LossOn::response); });
-  use_template("{{ messages | tojson }}");
-  expect_error(ErrorKind::data, {"chat.jsonl:1: ", "line 1: the filter tojson"},
+  use_template("{{ messages | groupby('role') }}");
+  expect_error(ErrorKind::data, {"chat.jsonl:1: ", "line 1: the filter groupby is not"},
                [&] { prepared(LossOn::all); });
 }
 

@@ -2,12 +2,13 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "stages/corpus/chat/jinja_template.h"
+#include "stages/corpus/chat/conversation.h"
+#include "stages/corpus/chat/jinja/jinja_template.h"
 
 namespace troupe::stages {
 
@@ -24,31 +25,41 @@ struct ChatText {
 class ChatTemplate {
  public:
   /// Reads chat_template.jinja beside the tokenizer, or else "chat_template" of its
-  /// tokenizer_config.json (of several the one named default), and the special tokens there.
-  /// Throws Error{data} naming the file if the tokenizer is no tokenizer.json, there is no
-  /// template, or it uses what is not supported, with its line.
-  static ChatTemplate of_tokenizer(const std::string& tokenizer);
+  /// tokenizer_config.json (of several the one named default), and the special tokens there. Where
+  /// the template asks for the time, it is the begin of the day `date` (begin_of_day), or of today
+  /// if that is empty. Throws Error{data} naming the file if the tokenizer is no tokenizer.json,
+  /// there is no template, or it uses what is not supported, with its line.
+  static ChatTemplate of_tokenizer(const std::string& tokenizer, const std::string& date = "");
 
-  /// The text of `messages`, a list of objects with strings "role" and "content". Throws
-  /// Error{data} for messages of another form or that the template refuses.
-  std::string text_of(const nlohmann::json& messages) const;
+  /// The text of a conversation. Throws Error{data} for one of another form or that the template
+  /// refuses.
+  std::string text_of(const Conversation& conversation) const;
   /// The same, and what the assistant says in it: what {% generation %} marks, or else what each
   /// message of the role assistant adds to the text of those before it with the prompt for an
-  /// answer. Throws as text_of() does, and if the text of the first messages is not the beginning
-  /// of that of all.
+  /// answer. Where the text of the first messages is not the beginning of that of all, because a
+  /// template leaves the thoughts of earlier answers out, the answers are found by what changes
+  /// when others stand in their place. Throws as text_of() does, and if no way leads to them.
   /// A message of the assistant with "weight": 0 is read and not said.
-  ChatText parts_of(const nlohmann::json& messages) const;
+  ChatText parts_of(const Conversation& conversation) const;
   /// The text with which a model is asked for the next message of the assistant.
-  std::string prompt_of(const nlohmann::json& messages) const;
+  std::string prompt_of(const Conversation& conversation) const;
 
  private:
   ChatTemplate(std::string name, JinjaTemplate parsed, JinjaVariables variables)
       : name_(std::move(name)), template_(std::move(parsed)), variables_(std::move(variables)) {}
+  friend class ChatParts;
+
   enum class Prompt { none, for_answer };
-  JinjaOutput render(const nlohmann::json& messages, std::size_t count, Prompt prompt) const;
-  /// The bytes of the text of the first messages.
-  std::size_t length_of_first(const nlohmann::json& messages, std::size_t count, Prompt prompt,
-                              const std::string& whole) const;
+  /// What was made of a conversation, and of what.
+  struct Rendering {
+    JinjaOutput output;
+    std::vector<ChatMessage> messages;
+    JinjaVariables variables;  ///< without the messages
+  };
+  Rendering render(const Conversation& conversation, Prompt prompt) const;
+  JinjaOutput render(std::span<const ChatMessage> messages, const JinjaVariables& variables,
+                     Prompt prompt) const;
+  [[noreturn]] void fail(std::string_view why) const;
 
   std::string name_;  ///< of the template in messages
   JinjaTemplate template_;
@@ -56,9 +67,11 @@ class ChatTemplate {
 };
 
 /// Throws Error{data} for a message with "weight": 0, which text_of() would not tell apart.
-void check_all_weigh(const nlohmann::json& messages);
+void check_all_weigh(const Conversation& conversation);
 
 /// chat_template.jinja beside a tokenizer, if it exists.
 std::optional<std::filesystem::path> chat_template_file(const std::string& tokenizer);
+/// Whether the template beside a tokenizer, if there is one, asks for the time.
+bool chat_template_reads_date(const std::string& tokenizer);
 
 }  // namespace troupe::stages

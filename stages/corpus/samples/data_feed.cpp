@@ -43,8 +43,8 @@ struct DataFeed::Source {
 
 DataFeed::DataFeed(std::vector<FeedSource> sources, const FeedSpec& spec)
     : spec_(spec), mixture_(weights_of(sources)) {
-  TROUPE_ASSERT(spec.seq_len > 0 && spec.micro > 0 && spec.replicas > 0);
-  TROUPE_ASSERT(spec.global > 0 && spec.global % (spec.replicas * spec.micro) == 0);
+  TROUPE_ASSERT(spec.seq_len > 0 && spec.micro > 0 && spec.replicas > 0 && spec.lanes > 0);
+  TROUPE_ASSERT(spec.global > 0 && spec.global % (spec.replicas * spec.lanes * spec.micro) == 0);
   for (FeedSource& source : sources) {
     SampleTable samples(*source.tokens, spec.seq_len, spec.documents);
     if (samples.size() < 1) throw Error(ErrorKind::data, too_few(*source.tokens, spec));
@@ -116,7 +116,7 @@ void DataFeed::read(const Sample& sample, std::span<std::int32_t> ids,
 void DataFeed::microbatch(std::int64_t step, int replica, int microbatch,
                           std::span<std::int32_t> ids, std::span<std::int32_t> targets) const {
   const auto seq_len = static_cast<std::size_t>(spec_.seq_len);
-  TROUPE_ASSERT(ids.size() == static_cast<std::size_t>(spec_.micro) * seq_len &&
+  TROUPE_ASSERT(ids.size() == static_cast<std::size_t>(spec_.lanes * spec_.micro) * seq_len &&
                 targets.size() == ids.size());
   for_each_sample(step, replica, microbatch, [&](const Sample& sample, std::int64_t row) {
     const auto begin = static_cast<std::size_t>(row);

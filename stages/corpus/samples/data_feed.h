@@ -11,13 +11,16 @@
 
 namespace troupe::stages {
 
-/// Which samples a step uses. replicas * micro divides global.
+/// Which samples a step uses. replicas * lanes * micro divides global.
 struct FeedSpec {
   Documents documents = Documents::joined;
   std::int64_t seq_len = 0;  ///< tokens of a sample, of a document's the most
-  std::int64_t micro = 1;
-  std::int64_t global = 1;  ///< samples per step, over all replicas
+  std::int64_t micro = 1;    ///< samples of a lane's microbatch
+  std::int64_t global = 1;   ///< samples per step, over all replicas
   int replicas = 1;
+  /// The samples of a microbatch are those of so many lanes, one after the other: of the replicas
+  /// of the stage that has most, those with which this stage's replica exchanges tensors.
+  int lanes = 1;
   bool shuffle = false;
   std::uint64_t seed = 0;
   std::int64_t vocab_size = 0;  ///< every id must be below it
@@ -54,21 +57,32 @@ class DataFeed {
   /// The n-th sample of a step, 0 <= n < G. Throws Error{data} if samples are documents and their
   /// file was cut.
   Sample sample(std::int64_t step, std::int64_t n) const;
-  /// Calls use(sample, row) for each sample of a microbatch of whole samples, with its first row:
-  /// replica d takes the d-th contiguous G/D of the step's, its microbatch j the j-th contiguous
-  /// `micro` of these.
+  /// Calls use(n, row) for each sample of a microbatch of whole samples, with its number in the
+  /// step and its first row: lane d takes the d-th contiguous G/D of the step's, its microbatch j
+  /// the j-th contiguous `micro` of these.
+  template <typename Use>
+  void for_each_number(int replica, int microbatch, const Use& use) const {
+    const std::int64_t of_lane = spec_.global / (spec_.replicas * spec_.lanes);
+    for (std::int64_t lane = 0; lane < spec_.lanes; ++lane) {
+      const std::int64_t first =
+          (replica * spec_.lanes + lane) * of_lane + microbatch * spec_.micro;
+      for (std::int64_t i = 0; i < spec_.micro; ++i)
+        use(first + i, (lane * spec_.micro + i) * spec_.seq_len);
+    }
+  }
+  /// Calls use(sample, row) for each sample of such a microbatch.
   template <typename Use>
   void for_each_sample(std::int64_t step, int replica, int microbatch, const Use& use) const {
-    const std::int64_t first = replica * (spec_.global / spec_.replicas) + microbatch * spec_.micro;
-    for (std::int64_t i = 0; i < spec_.micro; ++i) use(sample(step, first + i), i * spec_.seq_len);
+    for_each_number(replica, microbatch,
+                    [&](std::int64_t n, std::int64_t row) { use(sample(step, n), row); });
   }
   /// Fills a sample's ids and targets, sample.targets of each; masked targets become
   /// tensor::kNoTarget. Throws Error{data} for a token that is not below vocab_size, and if the
   /// file was cut.
   void read(const Sample& sample, std::span<std::int32_t> ids,
             std::span<std::int32_t> targets) const;
-  /// Fills ids and targets, each [micro * seq_len], with the samples of for_each_sample(). Throws
-  /// as read() does.
+  /// Fills ids and targets, each [lanes * micro * seq_len], with the samples of for_each_sample().
+  /// Throws as read() does.
   void microbatch(std::int64_t step, int replica, int microbatch, std::span<std::int32_t> ids,
                   std::span<std::int32_t> targets) const;
 

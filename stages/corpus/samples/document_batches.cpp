@@ -22,6 +22,7 @@ DocumentBatches::DocumentBatches(const DataFeed& feed, std::int64_t row_step)
       samples_(size(feed.spec().global)),
       partition_(samples_.size(), static_cast<int>(feed.spec().global / feed.spec().micro)) {
   TROUPE_ASSERT(feed.spec().documents != Documents::joined);
+  TROUPE_ASSERT(!is_packed() || row_step % feed.spec().lanes == 0);
 }
 
 void DocumentBatches::begin(std::int64_t step) {
@@ -33,9 +34,20 @@ void DocumentBatches::begin(std::int64_t step) {
   if (is_packed()) partition_.deal(samples_);
 }
 
-int DocumentBatches::number_of(int replica, int microbatch) const {
+std::span<const std::int32_t> DocumentBatches::samples_of_lane(int replica, int microbatch,
+                                                               int lane) const {
   const FeedSpec& spec = feed_->spec();
-  return replica * static_cast<int>(spec.global / spec.replicas / spec.micro) + microbatch;
+  const int lanes = spec.replicas * spec.lanes, of_step = replica * spec.lanes + lane;
+  return partition_.microbatch(of_step * static_cast<int>(spec.global / lanes / spec.micro) +
+                               microbatch);
+}
+
+std::int64_t DocumentBatches::rows_of_lane(int replica, int microbatch, int lane) const {
+  std::int64_t rows = 0;
+  for (const std::int32_t n : samples_of_lane(replica, microbatch, lane))
+    rows += samples_[size(n)].targets;
+  const std::int64_t step = row_step_ / feed_->spec().lanes;
+  return (rows + step - 1) / step * step;
 }
 
 DocumentBatches::Rows DocumentBatches::lay_out(int replica, int microbatch,
@@ -50,6 +62,7 @@ DocumentBatches::Rows DocumentBatches::lay_out(int replica, int microbatch,
     out.rows = row + length;
   };
   for_each_sample(replica, microbatch, [&](const Sample& sample, std::int64_t row) {
+    while (is_packed() && out.rows < row) add(out.rows, std::min(row - out.rows, seq_len));
     add(row, sample.targets);
     if (!is_packed() && sample.targets < seq_len)
       add(row + sample.targets, seq_len - sample.targets);

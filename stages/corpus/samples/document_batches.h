@@ -16,8 +16,10 @@ namespace troupe::stages {
 /// The rows of a microbatch are divided into documents, which follow each other from row 0 on.
 /// Padded, row i * seq_len begins the i-th sample, whose padding is a document of its own, and the
 /// samples are those of DataFeed::microbatch(). Packed, the samples follow each other as the step's
-/// SamplePartition deals them out, replica by replica, and the rows after the last one, which
-/// complete a multiple of `row_step`, belong to no document. The target of padding is kNoTarget.
+/// SamplePartition deals them out, lane by lane, and the rows after the last one, which complete a
+/// multiple of `row_step`, belong to no document. Those after each other lane's, which complete a
+/// multiple of its part of the step, are padding, and documents of their own: the lane is then as a
+/// microbatch of a replica with one lane is. The target of padding is kNoTarget.
 class DocumentBatches {
  public:
   struct Rows {
@@ -36,6 +38,8 @@ class DocumentBatches {
   /// its document. There is room for as many rows as a microbatch can have, and one start more.
   Rows lay_out(int replica, int microbatch, std::span<std::int32_t> starts,
                std::span<std::int32_t> positions) const;
+  /// The rows of a lane in a packed microbatch.
+  std::int64_t rows_of_lane(int replica, int microbatch, int lane) const;
   /// Calls use(sample, row) for each sample of a microbatch, with its first row. The rows of the
   /// sample's targets follow each other.
   template <typename Use>
@@ -47,8 +51,8 @@ class DocumentBatches {
 
  private:
   bool is_packed() const { return feed_->spec().documents == Documents::packed; }
-  /// The number of a microbatch among those of all replicas.
-  int number_of(int replica, int microbatch) const;
+  /// The samples of a lane in a packed microbatch, by their numbers in the step.
+  std::span<const std::int32_t> samples_of_lane(int replica, int microbatch, int lane) const;
 
   const DataFeed* feed_;
   std::int64_t row_step_;
@@ -59,18 +63,19 @@ class DocumentBatches {
 
 template <typename Use>
 void DocumentBatches::for_each_sample(int replica, int microbatch, const Use& use) const {
-  const FeedSpec& spec = feed_->spec();
-  const int number = number_of(replica, microbatch);
-  if (!is_packed()) {
-    for (std::int64_t i = 0; i < spec.micro; ++i)
-      use(samples_[static_cast<std::size_t>(number * spec.micro + i)], i * spec.seq_len);
-    return;
-  }
-  std::int64_t row = 0;
-  for (const std::int32_t n : partition_.microbatch(number)) {
-    const Sample& sample = samples_[static_cast<std::size_t>(n)];
-    use(sample, row);
-    row += sample.targets;
+  if (!is_packed())
+    return feed_->for_each_number(replica, microbatch, [&](std::int64_t n, std::int64_t row) {
+      use(samples_[static_cast<std::size_t>(n)], row);
+    });
+  std::int64_t begin = 0;
+  for (int lane = 0; lane < feed_->spec().lanes; ++lane) {
+    std::int64_t row = begin;
+    for (const std::int32_t n : samples_of_lane(replica, microbatch, lane)) {
+      const Sample& sample = samples_[static_cast<std::size_t>(n)];
+      use(sample, row);
+      row += sample.targets;
+    }
+    begin += rows_of_lane(replica, microbatch, lane);
   }
 }
 

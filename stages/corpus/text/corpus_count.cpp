@@ -8,7 +8,7 @@
 namespace troupe::stages {
 
 CorpusCount count_corpus(const std::vector<std::string>& files, LossOn loss_on, Documents documents,
-                         const Tokenizer& tokenizer) {
+                         const TextRules& rules, const Tokenizer& tokenizer) {
   CorpusCount count;
   std::int64_t document = 0, part = 0;  // the first token of each
   bool has_target = false;
@@ -27,9 +27,9 @@ CorpusCount count_corpus(const std::vector<std::string>& files, LossOn loss_on, 
     count.with_targets += has_target;
     has_target = false;
   };
-  CorpusEncoder encoder(tokenizer, for_training({}, tokenizer, documents), size_of_files(files),
-                        add);
-  for (const std::string& file : files) add_file(file, loss_on, encoder);
+  CorpusEncoder encoder(tokenizer, for_training({}, tokenizer, documents, rules),
+                        size_of_files(files), add);
+  for (const std::string& file : files) add_file(file, loss_on, rules, encoder, count.reading);
   encoder.finish();
   return count;
 }

@@ -17,9 +17,9 @@ constexpr std::size_t kBatchTexts = std::size_t{1} << 18;
 
 }  // namespace
 
-EncodeOptions for_training(EncodeOptions options, const Tokenizer& tokenizer, Documents documents) {
-  options.frame = tokenizer.frame();
-  options.frames_texts = documents != Documents::joined;
+EncodeOptions for_training(EncodeOptions options, const Tokenizer& tokenizer, Documents documents,
+                           const TextRules& rules) {
+  options.marks = marks_of(tokenizer, rules, documents);
   return options;
 }
 
@@ -31,8 +31,10 @@ CorpusEncoder::CorpusEncoder(const Tokenizer& tokenizer, EncodeOptions options,
       use_(std::move(use)) {}
 
 void CorpusEncoder::begin_document(Opening opening) {
-  framed_ = opening == Opening::prompt || options_.frames_texts;
-  if (framed_) add_ids(options_.frame.before);
+  const auto& [before, after] =
+      opening == Opening::prompt ? options_.marks.prompts : options_.marks.texts;
+  add_ids(before);
+  end_ = after;
 }
 
 void CorpusEncoder::add(const Piece& piece) {
@@ -40,7 +42,7 @@ void CorpusEncoder::add(const Piece& piece) {
 }
 
 void CorpusEncoder::add_conversation(const ChatText& chat) {
-  framed_ = false;
+  end_.clear();
   add_text({.text = chat.text, .parts = chat.ends});
   end_prompt();  // what is behind the last response is read as well
   end_document();
@@ -55,7 +57,7 @@ void CorpusEncoder::add_text(Text text) {
 }
 
 void CorpusEncoder::end_document() {
-  if (framed_) add_ids(options_.frame.after);
+  add_ids(end_);
   add_ids(options_.append);
   end_sequence();
   batch_.push_back({.ends = Ends::document});

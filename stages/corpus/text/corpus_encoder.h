@@ -9,6 +9,7 @@
 
 #include "stages/corpus/chat/chat_template.h"
 #include "stages/corpus/text/documents.h"
+#include "stages/corpus/text/marks.h"
 #include "stages/corpus/text/text_files.h"
 #include "stages/corpus/tokenizers/tokenizer.h"
 #include "stages/storage/progress.h"
@@ -20,18 +21,14 @@ struct EncodeOptions {
   Progress progress;  ///< in bytes of text; after an exception from it no file is left
   /// Told, once for each file in which something is no UTF-8, how many places count as U+FFFD.
   std::function<void(const std::string&)> warn = {};
-  /// Ids that are put before and after each document but conversations, whose template writes the
-  /// special tokens.
-  Tokenizer::Frame frame = {};
-  bool frames_texts = true;  ///< else the frame is only around prompts with their responses
+  Marks marks = {};  ///< what is put around each document but conversations
   /// Ids that are put behind each document. Training has none.
   std::vector<std::int32_t> append = {};
 };
 
-/// The options of training. The tokenizer's frame is around each document, so that a prompt has the
-/// ids with which a model is asked to answer it (Tokenizer::encode_prompt). Only texts that are
-/// joined to one stream have nothing around them.
-EncodeOptions for_training(EncodeOptions options, const Tokenizer& tokenizer, Documents documents);
+/// The options of training, in which a prompt has the ids with which a model is asked to answer it.
+EncodeOptions for_training(EncodeOptions options, const Tokenizer& tokenizer, Documents documents,
+                           const TextRules& rules);
 
 /// What a document begins with.
 enum class Opening { text, prompt };
@@ -96,7 +93,7 @@ class CorpusEncoder {
   const Use use_;
   std::vector<Text> batch_;
   std::size_t batch_bytes_ = 0;
-  bool framed_ = false;  ///< whether the document that is being added has the frame around it
+  std::vector<std::int32_t> end_;  ///< what the document that is being added ends with
   std::uint64_t done_bytes_ = 0;
 };
 

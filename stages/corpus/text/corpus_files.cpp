@@ -2,80 +2,89 @@
 
 #include <fmt/format.h>
 
-#include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "stages/corpus/chat/chat_template.h"
 #include "stages/corpus/text/file_kind.h"
+#include "stages/corpus/text/json_elements.h"
 #include "stages/corpus/text/json_line.h"
+#include "stages/corpus/text/record.h"
 #include "stages/corpus/text/text_files.h"
 #include "stages/corpus/tokenizers/text/utf8.h"
-#include "stages/storage/input_file.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::stages {
 namespace {
 
-using nlohmann::json;
-
-/// The string of a member; none if it is missing or something else.
-const std::string* string_of(const json& object, const char* member) {
-  const auto found = object.find(member);
-  return found == object.end() ? nullptr : found->get_ptr<const std::string*>();
-}
-
-/// Adds the lines of a file of JSON lines to an encoder.
-class LineReader {
+/// Adds the records of a file to an encoder.
+class RecordReader {
  public:
-  LineReader(LossOn loss_on, CorpusEncoder& encoder) : loss_on_(loss_on), encoder_(encoder) {}
+  RecordReader(const std::string& path, LossOn loss_on, const TextRules& rules,
+               CorpusEncoder& encoder, CorpusReading& reading)
+      : path_(path), loss_on_(loss_on), rules_(rules), encoder_(encoder), reading_(reading) {}
 
-  void add(std::string_view line) {
-    const json document = parse_json_line(line);
-    if (!document.is_object()) refuse();
-    const std::string* text = string_of(document, "text");
-    if (text && loss_on_ == LossOn::all) return add_text(Opening::text, "", *text);
-    check_weighs(document);
-    const std::string* prompt = string_of(document, "prompt");
-    const std::string* response = string_of(document, "response");
-    if (prompt && response) return add_text(Opening::prompt, *prompt, *response);
-    if (!document.contains("messages")) refuse();
-    if (!template_) template_ = ChatTemplate::of_tokenizer(encoder_.tokenizer().name());
-    const json& messages = document["messages"];
-    if (loss_on_ == LossOn::all) {
-      check_all_weigh(messages);
-      encoder_.add_conversation({.text = template_->text_of(messages), .ends = {}});
-    } else {
-      encoder_.add_conversation(template_->parts_of(messages));
+  void add(const JsonElement& element) {
+    const auto place = [&](const Error& error) {
+      return fmt::format("{}:{}: {}", path_, element.line, error.what());
+    };
+    broken_.skip_to(element.byte);
+    broken_.add(element.text);
+    std::optional<Record> record;
+    try {
+      record = record_of(parse_json_line(element.text), loss_on_, rules_);
+    } catch (const Error& error) {
+      return refuse(place(error));
     }
+    try {
+      open_template(*record);  // what is wrong with it is no fault of the line
+    } catch (const Error& error) {
+      throw Error(error.kind(), place(error));
+    }
+    try {
+      add(*record);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::data) throw;
+      return refuse(place(error));
+    }
+    ++reading_.records.try_emplace(std::string(record->layout)).first->second;
   }
+  void finish() const { encoder_.warn(broken_.sentence(path_)); }
 
  private:
-  /// A weight beside "messages" or a "response" would be one of the whole line.
-  static void check_weighs(const json& document) {
-    const json weight = document.value("weight", json(1));
-    if (!weight.is_null() && weight != 1)
-      throw Error(ErrorKind::data,
-                  fmt::format("has the \"weight\" {} beside what it trains, which is not "
-                              "supported: only an object of \"messages\" may have one, 0 or 1",
-                              weight.dump()));
+  void refuse(const std::string& fault) {
+    if (rules_.on_bad_line == BadLines::stop) throw Error(ErrorKind::data, fault);
+    if (++reading_.skipped == 1) reading_.first_skipped = fault;
   }
 
-  [[noreturn]] void refuse() const {
-    throw Error(ErrorKind::data,
-                fmt::format("expected a JSON object with {}the strings \"prompt\" and "
-                            "\"response\", or a list \"messages\"",
-                            loss_on_ == LossOn::all ? "a string \"text\", " : ""));
+  void open_template(const Record& record) {
+    if (!template_ && std::holds_alternative<Conversation>(record.content))
+      template_ = ChatTemplate::of_tokenizer(encoder_.tokenizer().name(), rules_.date);
+  }
+
+  void add(const Record& record) {
+    if (const auto* text = std::get_if<std::string>(&record.content))
+      return add_text(Opening::text, "", *text);
+    if (const auto* text = std::get_if<PromptedText>(&record.content))
+      return add_text(Opening::prompt, text->prompt, text->response);
+    const auto& conversation = std::get<Conversation>(record.content);
+    if (loss_on_ == LossOn::response)
+      return encoder_.add_conversation(template_->parts_of(conversation));
+    check_all_weigh(conversation);
+    encoder_.add_conversation({.text = template_->text_of(conversation), .ends = {}});
   }
 
   void add_text(Opening opening, const std::string& prompt, const std::string& text);
 
+  const std::string& path_;
   const LossOn loss_on_;
+  const TextRules& rules_;
   CorpusEncoder& encoder_;
-  std::optional<ChatTemplate> template_;  ///< once a line has messages
+  CorpusReading& reading_;
+  std::optional<ChatTemplate> template_;  ///< once there is a conversation
+  BrokenText broken_;
 };
 
-void LineReader::add_text(Opening opening, const std::string& prompt, const std::string& text) {
+void RecordReader::add_text(Opening opening, const std::string& prompt, const std::string& text) {
   encoder_.begin_document(opening);
   for_each_piece_of(prompt, encoder_.cuts(), [&](const Piece& piece) { encoder_.add(piece); });
   encoder_.end_prompt();
@@ -86,23 +95,6 @@ void LineReader::add_text(Opening opening, const std::string& prompt, const std:
         {.text = piece.text, .place = prompt.empty() ? piece.place : Place::after_newline});
   });
   encoder_.end_document();
-}
-
-void add_json_lines(const std::string& path, LossOn loss_on, CorpusEncoder& encoder) {
-  InputFile::open(path);  // throws with the reason if it cannot be read
-  std::ifstream file(path, std::ios::binary);
-  LineReader reader(loss_on, encoder);
-  std::string line;
-  BrokenText broken;
-  for (std::int64_t number = 1; std::getline(file, line); ++number) try {
-      broken.add(line);
-      broken.add("\n");
-      if (line.find_first_not_of(" \t\r") != std::string::npos) reader.add(line);
-    } catch (const Error& error) {
-      throw Error(error.kind(), fmt::format("{}:{}: {}", path, number, error.what()));
-    }
-  if (file.bad()) throw Error(ErrorKind::data, fmt::format("{}: cannot read to its end", path));
-  encoder.warn(broken.sentence(path));
 }
 
 void add_text(const std::string& path, CorpusEncoder& encoder) {
@@ -138,10 +130,15 @@ std::string BrokenText::sentence(const std::string& path) const {
                            path, parts_, first_);
 }
 
-void add_file(const std::string& path, LossOn loss_on, CorpusEncoder& encoder) {
-  file_kind(path, encoder.tokenizer().name()) == FileKind::json_lines
-      ? add_json_lines(path, loss_on, encoder)
-      : add_text(path, encoder);
+void add_file(const std::string& path, LossOn loss_on, const TextRules& rules,
+              CorpusEncoder& encoder, CorpusReading& reading) {
+  const FileLook look = look_at_file(path, encoder.tokenizer().name());
+  encoder.warn(look.doubt);
+  if (look.kind == FileKind::text) return add_text(path, encoder);
+  RecordReader reader(path, loss_on, rules, encoder, reading);
+  const auto add = [&](const JsonElement& element) { reader.add(element); };
+  look.kind == FileKind::json_lines ? for_each_line(path, add) : for_each_element(path, add);
+  reader.finish();
 }
 
 }  // namespace troupe::stages

@@ -79,7 +79,7 @@ class DatasetWriter {
 
 DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
                                    const Tokenizer& tokenizer, const std::string& prefix,
-                                   const EncodeOptions& options) {
+                                   const EncodeOptions& options, const TextRules& rules) {
   const std::string bin = bin_path(prefix), idx = idx_path(prefix), sums = sums_path(prefix);
   for (const std::string& path : {bin, idx})  // sums without them are of a dataset that is gone
     if (file_exists(path))
@@ -93,8 +93,10 @@ DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
   CorpusEncoder encoder(
       tokenizer, options, size_of_files(files),
       [&writer](std::span<const std::int32_t> ids, Ends ends) { writer.add(ids, ends); });
-  for (const std::string& file : files) add_file(file, LossOn::all, encoder);
+  CorpusReading reading;
+  for (const std::string& file : files) add_file(file, LossOn::all, rules, encoder, reading);
   encoder.finish();
+  encoder.warn(reading.skipped_sentence());
   if (writer.index().num_tokens == 0)
     throw Error(ErrorKind::data, fmt::format("no token in {}", fmt::join(files, ", ")));
   writer.write_index(idx_file.file());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <ranges>
 #include <span>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "stages/corpus/text/indexed_dataset.h"
 #include "stages/corpus/text/json_line.h"
+#include "stages/corpus/text/unpacked_file.h"
 #include "stages/corpus/tokenizers/text/utf8.h"
 #include "stages/storage/input_file.h"
 #include "tensor/errors/error.h"
@@ -28,23 +30,54 @@ constexpr std::string_view kUnpack = "unpack it first";
 constexpr std::string_view kExport = "write its text as .txt or .jsonl first";
 constexpr std::string_view kTokens = "tokens stand alone, as the .bin with its .idx";
 
-/// Endings of names, in lower case, of files that hold no text.
+/// Endings of names, in lower case, of files that hold no text. Where one command makes JSON lines
+/// of them, `hint` is the call of pandas that reads them.
 struct ForeignEnding {
   std::string_view ending;
   std::string_view hint;
 };
-constexpr std::array kForeignEndings = std::to_array<ForeignEnding>(
-    {{".7z", kUnpack},      {".br", kUnpack},          {".bz2", kUnpack},    {".gz", kUnpack},
-     {".lz4", kUnpack},     {".lzma", kUnpack},        {".rar", kUnpack},    {".tar", kUnpack},
-     {".tgz", kUnpack},     {".xz", kUnpack},          {".z", kUnpack},      {".zip", kUnpack},
-     {".zst", kUnpack},     {".arrow", kExport},       {".avro", kExport},   {".csv", kExport},
-     {".db", kExport},      {".doc", kExport},         {".docx", kExport},   {".epub", kExport},
-     {".feather", kExport}, {".h5", kExport},          {".npy", kExport},    {".npz", kExport},
-     {".ods", kExport},     {".odt", kExport},         {".orc", kExport},    {".parquet", kExport},
-     {".pdf", kExport},     {".pickle", kExport},      {".pkl", kExport},    {".pt", kExport},
-     {".rtf", kExport},     {".safetensors", kExport}, {".sqlite", kExport}, {".tsv", kExport},
-     {".xls", kExport},     {".xlsx", kExport},        {".bin", kTokens},    {".idx", kTokens},
-     {".tokens", kTokens}});
+constexpr std::string_view kPandas = "read_";
+constexpr std::array kForeignEndings = std::to_array<ForeignEnding>({{".7z", kUnpack},
+                                                                     {".br", kUnpack},
+                                                                     {".bz2", kUnpack},
+                                                                     {".lz4", kUnpack},
+                                                                     {".lzma", kUnpack},
+                                                                     {".rar", kUnpack},
+                                                                     {".tar", kUnpack},
+                                                                     {".tgz", kUnpack},
+                                                                     {".z", kUnpack},
+                                                                     {".zip", kUnpack},
+                                                                     {".arrow", kExport},
+                                                                     {".avro", kExport},
+                                                                     {".csv", "read_csv"},
+                                                                     {".db", kExport},
+                                                                     {".doc", kExport},
+                                                                     {".docx", kExport},
+                                                                     {".epub", kExport},
+                                                                     {".feather", "read_feather"},
+                                                                     {".h5", kExport},
+                                                                     {".npy", kExport},
+                                                                     {".npz", kExport},
+                                                                     {".ods", "read_excel"},
+                                                                     {".odt", kExport},
+                                                                     {".orc", "read_orc"},
+                                                                     {".parquet", "read_parquet"},
+                                                                     {".pdf", kExport},
+                                                                     {".pickle", kExport},
+                                                                     {".pkl", kExport},
+                                                                     {".pt", kExport},
+                                                                     {".rtf", kExport},
+                                                                     {".safetensors", kExport},
+                                                                     {".sqlite", kExport},
+                                                                     {".tsv", "read_table"},
+                                                                     {".xls", "read_excel"},
+                                                                     {".xlsx", "read_excel"},
+                                                                     {".bin", kTokens},
+                                                                     {".idx", kTokens},
+                                                                     {".tokens", kTokens}});
+
+/// Endings of names of files that are unpacked while they are read.
+constexpr std::array<std::string_view, 3> kPackedEndings{".gz", ".zst", ".xz"};
 
 /// First bytes of files that hold no text.
 struct ForeignBytes {
@@ -54,20 +87,15 @@ struct ForeignBytes {
 };
 constexpr std::string_view kConvert = "convert it to UTF-8, as with iconv -t UTF-8";
 constexpr std::array kForeignBytes =
-    std::to_array<ForeignBytes>({{"\x1f\x8b"sv, "packed by gzip", kUnpack},
-                                 {"\x1f\x9d"sv, "packed by compress", kUnpack},
+    std::to_array<ForeignBytes>({{"\x1f\x9d"sv, "packed by compress", kUnpack},
                                  {"BZh91AY&SY"sv, "packed by bzip2", kUnpack},
-                                 {"\xfd"
-                                  "7zXZ"sv,
-                                  "packed by xz", kUnpack},
-                                 {"\x28\xb5\x2f\xfd"sv, "packed by zstd", kUnpack},
                                  {"\x04\x22\x4d\x18"sv, "packed by lz4", kUnpack},
                                  {"7z\xbc\xaf"sv, "packed by 7-Zip", kUnpack},
                                  {"PK\x03\x04"sv, "packed by zip", kUnpack},
                                  {"Rar!\x1a\x07"sv, "packed by RAR", kUnpack},
-                                 {"PAR1"sv, "Parquet", kExport},
-                                 {"ARROW1"sv, "Arrow", kExport},
-                                 {"FEA1"sv, "Feather", kExport},
+                                 {"PAR1"sv, "Parquet", "read_parquet"},
+                                 {"ARROW1"sv, "Arrow", "read_feather"},
+                                 {"FEA1"sv, "Feather", "read_feather"},
                                  {"\x93NUMPY"sv, "an array of NumPy", kExport},
                                  {"\x89HDF"sv, "HDF5", kExport},
                                  {"SQLite format 3"sv, "a database of SQLite", kExport},
@@ -80,7 +108,13 @@ constexpr std::array<std::string_view, 5> kJsonLines{".json", ".jsonl", ".jsonli
                                                      ".ndjson"};
 
 [[noreturn]] void refuse(const std::string& path, std::string_view what, std::string_view hint) {
-  throw Error(ErrorKind::data, fmt::format("{}: {}; {}", path, what, hint));
+  if (!hint.starts_with(kPandas))
+    throw Error(ErrorKind::data, fmt::format("{}: {}; {}", path, what, hint));
+  throw Error(ErrorKind::data,
+              fmt::format("{0}: {1}; python3 -c 'import pandas; pandas.{2}(\"{0}\").to_json("
+                          "\"{3}\", orient=\"records\", lines=True)' makes JSON lines of it",
+                          path, what, hint,
+                          std::filesystem::path(path).replace_extension(".jsonl").string()));
 }
 
 std::string in_lower_case(std::string text) {
@@ -89,12 +123,31 @@ std::string in_lower_case(std::string text) {
   return text;
 }
 
-/// The first bytes of a file, and whether it has more.
+/// The first bytes of a file that is unpacked, and whether it has more.
 std::pair<std::string, bool> head_of(const std::string& path) {
+  UnpackedFile file(path);
+  std::string head(kHeadBytes + 1, '\0');
+  head.resize(file.read(head));
+  const bool is_cut = head.size() > kHeadBytes;
+  if (is_cut) head.pop_back();
+  return {head, is_cut};
+}
+
+/// The name of a file without the ending that says that it is packed, which must be so.
+std::string unpacked_name(const std::string& path) {
+  std::string name = in_lower_case(std::filesystem::path(path).filename().string());
+  const auto* const packed = std::ranges::find_if(
+      kPackedEndings, [&](std::string_view ending) { return name.ends_with(ending); });
+  if (packed == kPackedEndings.end()) return name;
   const InputFile file = InputFile::open(path);
-  std::string head(std::min(file.size(), kHeadBytes), '\0');
+  std::string head(std::min<std::uint64_t>(file.size(), 8), '\0');
   file.read(0, std::as_writable_bytes(std::span(head)));
-  return {head, file.size() > head.size()};
+  if (packed_by(head).empty())
+    refuse(path,
+           fmt::format("a {} file holds no text as it is, and this one is not packed", *packed),
+           "give it the name of what it holds");
+  name.resize(name.size() - packed->size());
+  return name;
 }
 
 void refuse_foreign(const std::string& path, std::string_view name, std::string_view head) {
@@ -159,42 +212,55 @@ bool begins_with_bracket(std::string_view head) {
          (head[0] == '{' && head[next] == '"');
 }
 
-/// Whether the first line is an object; text is neither that nor other JSON, which is refused.
-bool begins_with_object(const std::string& path, std::string_view head, bool is_cut) {
-  if (!begins_with_bracket(head)) return false;
+/// What a file is that begins with JSON; none for text. Other JSON than objects in lines, or a list
+/// of objects, is refused.
+std::optional<FileKind> json_kind(const std::string& path, std::string_view head, bool is_cut) {
+  if (!begins_with_bracket(head)) return std::nullopt;
   const std::string_view line = head.substr(0, head.find('\n'));
-  if (head[0] == '{' && is_json(line, is_cut && line.size() == head.size())) return true;
-  if (!begins_with_json(head, is_cut)) return false;
+  if (head[0] == '{' && is_json(line, is_cut && line.size() == head.size()))
+    return FileKind::json_lines;
+  if (!begins_with_json(head, is_cut)) return std::nullopt;
+  if (head[0] == '[' && head[head.find_first_not_of(" \t\r\n", 1)] == '{')
+    return FileKind::json_list;
   if (head[0] == '[')
-    refuse(path, "it is a list of JSON, not an object in each line",
-           fmt::format("jq -c '.[]' {} makes lines of it", path));
+    refuse(path, "it is a list of JSON, but not of objects",
+           fmt::format("jq -c '.[] | {{text: .}}' {} makes lines of one of texts", path));
   refuse(path, "it begins with JSON, but not with an object in a line of its own",
          fmt::format("jq -c . {} makes lines of it", path));
 }
 
 }  // namespace
 
-FileKind file_kind(const std::string& path, std::string_view tokenizer) {
-  const std::string name = in_lower_case(std::filesystem::path(path).filename().string());
+FileLook look_at_file(const std::string& path, std::string_view tokenizer) {
+  const std::string name = unpacked_name(path);
   const auto [bytes, is_cut] = head_of(path);
   refuse_foreign(path, name, bytes);
   if (tokenizer != kBytesTokenizer) refuse_other_encoding(path, bytes, is_cut);
   std::string_view head = bytes;
   if (head.starts_with("\xef\xbb\xbf")) head.remove_prefix(3);
   head.remove_prefix(std::min(head.find_first_not_of(" \t\r\n"), head.size()));
-  if (begins_with_object(path, head, is_cut)) return FileKind::json_lines;
   const auto ends = [&name](std::string_view ending) { return name.ends_with(ending); };
-  if (std::ranges::any_of(kJsonLines, ends)) return FileKind::json_lines;
+  const bool is_named = std::ranges::any_of(kJsonLines, ends);
+  if (const auto kind = json_kind(path, head, is_cut))
+    return {.kind = *kind,
+            .doubt = *kind == FileKind::json_lines || is_named
+                         ? ""
+                         : path + ": begins as a list of JSON objects, and is read as that"};
+  if (is_named) return {.kind = head.starts_with('[') ? FileKind::json_list : FileKind::json_lines};
   if (begins_with_header(head)) refuse(path, "its first line says that it is a table", kExport);
-  return FileKind::text;
+  if (head.starts_with("[{\"") || head.starts_with("{\""))
+    return {.doubt = path + ": begins as JSON, but is none, and is read as text"};
+  return {};
 }
 
 void require_responses(const std::string& path) {
-  if (is_indexed_dataset(path) || file_kind(path) != FileKind::json_lines)
-    throw Error(ErrorKind::data,
-                fmt::format("{}: no JSON lines with a \"prompt\" and a \"response\", or "
-                            "\"messages\", in each line, which a loss on responses takes",
-                            path));
+  if (is_indexed_dataset(path) || file_kind(path) == FileKind::text)
+    throw Error(
+        ErrorKind::data,
+        fmt::format("{}: no JSON lines, nor a list of JSON, with a \"prompt\" and a "
+                    "\"response\", or \"messages\", in each object, which a loss on responses "
+                    "takes",
+                    path));
 }
 
 }  // namespace troupe::stages

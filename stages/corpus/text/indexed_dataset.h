@@ -87,12 +87,13 @@ class DatasetDocuments {
 /// Turns files into a Megatron dataset <prefix>.bin and <prefix>.idx (16-bit ids for a vocabulary
 /// below 65500 tokens, else 32-bit), and <prefix>.xxh64 with the XXH64 of both, in the lines that
 /// `xxhsum -c` reads. A file of JSON lines is one document per line (add_file); any other
-/// file is one document. The options say what is put around each document. Memory is bounded
-/// by the longest piece of text that the tokenizer takes as a whole, and by the index, which takes
-/// 12 bytes per sequence. Throws Error{data} for missing or malformed input (with its line), for a
-/// file that is not text, if there are no tokens, and if one of the files exists.
+/// file is one document. The options say what is put around each document, the rules how
+/// records are read. Memory is bounded by the longest piece of text that the tokenizer takes as a
+/// whole, and by the index, which takes 12 bytes per sequence. Throws Error{data} for missing or
+/// malformed input (with its line), for a file that is not text, if there are no tokens, and if one
+/// of the files exists.
 DatasetIndex write_indexed_dataset(const std::vector<std::string>& files,
                                    const Tokenizer& tokenizer, const std::string& prefix,
-                                   const EncodeOptions& options = {});
+                                   const EncodeOptions& options = {}, const TextRules& rules = {});
 
 }  // namespace troupe::stages

@@ -17,7 +17,7 @@
 namespace troupe::stages {
 namespace {
 
-using nlohmann::json;
+using nlohmann::ordered_json;
 
 /// The code unit of an escape \uXXXX at a place; none if there is no such escape.
 int escaped_unit(std::string_view text, std::size_t at) {
@@ -93,7 +93,7 @@ class Repair {
 };
 
 /// What the parser says; the line is always its first.
-std::string reason_of(const json::exception& error) {
+std::string reason_of(const ordered_json::exception& error) {
   const std::string reason = json_reason(error);
   const auto column = reason.find("column ");
   return reason.starts_with("line 1, ") ? reason.substr(column) : reason;
@@ -107,9 +107,9 @@ bool reads(std::string_view given, bool is_cut, const Parse& parse) {
   try {
     parse(text);
     return true;
-  } catch (const json::parse_error& error) {
+  } catch (const ordered_json::parse_error& error) {
     return is_cut && error.byte > text.size();
-  } catch (const json::exception&) {
+  } catch (const ordered_json::exception&) {
     return false;
   }
 }
@@ -117,25 +117,26 @@ bool reads(std::string_view given, bool is_cut, const Parse& parse) {
 }  // namespace
 
 bool is_json(std::string_view text, bool is_cut) {
-  return reads(text, is_cut,
-               [](const std::string& json_text) { const json parsed = json::parse(json_text); });
+  return reads(text, is_cut, [](const std::string& json_text) {
+    const ordered_json parsed = ordered_json::parse(json_text);
+  });
 }
 
 bool begins_with_json(std::string_view text, bool is_cut) {
   return reads(text, is_cut, [](const std::string& json_text) {
     std::istringstream stream(json_text);
-    json first;
+    ordered_json first;
     stream >> first;
   });
 }
 
-json parse_json_line(std::string_view given) {
+ordered_json parse_json_line(std::string_view given) {
   const std::string line = valid_utf8(given);
-  json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  ordered_json parsed = ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_discarded()) return parsed;
   try {
-    return json::parse(Repair(line).line());
-  } catch (const json::exception& error) {
+    return ordered_json::parse(Repair(line).line());
+  } catch (const ordered_json::exception& error) {
     throw Error(ErrorKind::data, fmt::format("no JSON: {}", reason_of(error)));
   }
 }

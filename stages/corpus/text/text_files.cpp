@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <span>
 
-#include "stages/corpus/tokenizers/text/utf8.h"
+#include "stages/corpus/text/unpacked_file.h"
 #include "stages/storage/input_file.h"
 #include "tensor/errors/error.h"
 
@@ -24,38 +24,10 @@ std::vector<std::string> matches_of(const std::string& pattern) {
   return paths;
 }
 
-/// Whether a text begins with a character that is no white space.
-bool begins_visibly(std::string_view text) {
-  return !text.empty() && !is_white_space(first_char(valid_utf8(text.substr(0, 4))));
-}
-
-bool ends_visibly(std::string_view text) {
-  if (text.empty()) return false;
-  const std::string end =
-      valid_utf8(text.substr(text.size() - std::min<std::size_t>(4, text.size())));
-  return !is_white_space(last_char(end));
-}
-
-/// Bytes before the last cut of a text that goes on; 0 if it has none.
-std::size_t last_cut(std::string_view text, Cuts cuts) {
-  if (cuts == Cuts::nowhere) return 0;
-  const std::string_view complete = text.substr(0, text.size() - incomplete_tail(text));
-  std::size_t newline = complete.rfind('\n');
-  if (cuts == Cuts::anywhere) {
-    if (newline != std::string_view::npos) return newline + 1;
-    return complete.empty() ? text.size() : complete.size();
-  }
-  for (; newline != std::string_view::npos; newline = complete.substr(0, newline).rfind('\n'))
-    if (begins_visibly(complete.substr(newline + 1)) &&
-        (cuts == Cuts::at_lines || ends_visibly(complete.substr(0, newline))))
-      return newline + 1;
-  return 0;
-}
-
 /// Calls `use` for the pieces of a document of `size` bytes, of which window_at(begin, bytes) gives
 /// a part.
 template <typename WindowAt>
-void divide(std::uint64_t size, Cuts cuts, const WindowAt& window_at, const UsePiece& use) {
+void divide(std::uint64_t size, const Cuts& cuts, const WindowAt& window_at, const UsePiece& use) {
   Place place = Place::start;
   for (std::uint64_t begin = 0, bytes = 0; begin < size; begin += bytes) {
     std::string_view window;
@@ -63,7 +35,7 @@ void divide(std::uint64_t size, Cuts cuts, const WindowAt& window_at, const UseP
     for (std::uint64_t wanted = kPieceBytes; bytes == 0; wanted *= 2) {
       const std::uint64_t left = size - begin;
       window = window_at(begin, std::min(wanted, left));
-      bytes = wanted >= left ? left : last_cut(window, cuts);
+      bytes = wanted >= left ? left : cuts.last_in(window);
     }
     use({.text = window.substr(0, bytes), .place = place});
     place = Place::after_newline;
@@ -87,18 +59,25 @@ std::vector<std::string> expand_files(const std::vector<std::string>& patterns) 
   return files;
 }
 
-void for_each_piece(const std::filesystem::path& path, Cuts cuts, const UsePiece& use) {
-  const InputFile file = InputFile::open(path);
-  std::string window;
+void for_each_piece(const std::filesystem::path& path, const Cuts& cuts, const UsePiece& use) {
+  UnpackedFile file(path.string());
+  std::string window;  // what was read behind `first`
+  std::uint64_t first = 0;
   const auto window_at = [&](std::uint64_t begin, std::uint64_t bytes) {
-    window.resize(bytes);
-    file.read(begin, std::as_writable_bytes(std::span(window)));
-    return std::string_view(window);
+    window.erase(0, begin - first);
+    first = begin;
+    const std::size_t held = window.size();
+    if (held < bytes) {
+      window.resize(bytes);
+      if (file.read(std::span(window).subspan(held)) < bytes - held)
+        throw Error(ErrorKind::data, fmt::format("{}: changed while it was read", path.string()));
+    }
+    return std::string_view(window).substr(0, bytes);
   };
-  divide(file.size(), cuts, window_at, use);
+  divide(unpacked_size(path.string()), cuts, window_at, use);
 }
 
-void for_each_piece_of(std::string_view text, Cuts cuts, const UsePiece& use) {
+void for_each_piece_of(std::string_view text, const Cuts& cuts, const UsePiece& use) {
   divide(
       text.size(), cuts,
       [text](std::uint64_t begin, std::uint64_t bytes) { return text.substr(begin, bytes); }, use);

@@ -29,8 +29,8 @@ using UsePiece = std::function<void(const Piece&)>;
 
 /// Calls `use` with the file's text in consecutive pieces, cut where `cuts` allows it. Memory is
 /// bounded by the longest piece.
-void for_each_piece(const std::filesystem::path& path, Cuts cuts, const UsePiece& use);
+void for_each_piece(const std::filesystem::path& path, const Cuts& cuts, const UsePiece& use);
 /// Calls `use` for each piece of a text in memory.
-void for_each_piece_of(std::string_view text, Cuts cuts, const UsePiece& use);
+void for_each_piece_of(std::string_view text, const Cuts& cuts, const UsePiece& use);
 
 }  // namespace troupe::stages

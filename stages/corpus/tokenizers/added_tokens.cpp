@@ -25,6 +25,7 @@ void AddedTokens::Finder::add(std::string_view pattern, const AddedToken& token)
     if (is_new) nodes_.emplace_back();
   }
   if (nodes_[node].token) return;  // of equal patterns the first counts
+  longest_ = std::max(longest_, pattern.size());
   nodes_[node].token = tokens_.size();
   tokens_.push_back(token);
 }
@@ -82,6 +83,13 @@ std::vector<Section> AddedTokens::Finder::split(std::string_view text) const {
 bool AddedTokens::Finder::allows_cuts() const {
   return std::ranges::none_of(tokens_, [](const AddedToken& token) {
     return token.lstrip || token.rstrip || token.content.find('\n') != std::string::npos;
+  });
+}
+
+// Nor may a token depend on what is beside it.
+bool AddedTokens::Finder::allows_word_cuts() const {
+  return std::ranges::none_of(tokens_, [](const AddedToken& token) {
+    return token.lstrip || token.rstrip || token.single_word;
   });
 }
 

@@ -43,6 +43,13 @@ class AddedTokens {
   /// Whether tokens are found in the parts of a text that is cut at lone newlines (Cuts) as in the
   /// whole.
   bool allows_cuts() const { return raw_.allows_cuts() && normalized_.allows_cuts(); }
+  /// Whether that holds where a text is cut before words, too.
+  bool allows_word_cuts() const {
+    return raw_.allows_word_cuts() && normalized_.allows_word_cuts();
+  }
+  /// Bytes of the longest token that is found in a text as it is, and in one that was normalized.
+  std::size_t longest() const { return raw_.longest(); }
+  std::size_t longest_normalized() const { return normalized_.longest(); }
 
  private:
   /// Finds the leftmost token, and of those that begin there the longest.
@@ -51,6 +58,8 @@ class AddedTokens {
     void add(std::string_view pattern, const AddedToken& token);
     std::vector<Section> split(std::string_view text) const;
     bool allows_cuts() const;
+    bool allows_word_cuts() const;
+    std::size_t longest() const { return longest_; }
 
    private:
     /// A node of the tree of all patterns.
@@ -68,6 +77,7 @@ class AddedTokens {
     std::vector<Node> nodes_ = std::vector<Node>(1);
     std::vector<AddedToken> tokens_;
     std::array<bool, 256> begins_{};  ///< by byte: whether a pattern begins with it
+    std::size_t longest_ = 0;         ///< bytes of a pattern
     /// A character of a word (Unicode Technical Standard 18, annex C).
     Regex word_ = Regex::of_pcre2(R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}])");
   };

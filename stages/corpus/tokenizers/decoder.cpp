@@ -114,6 +114,35 @@ Decoder::Step read_metaspace(const JsonPart& part) {
   };
 }
 
+/// Takes away the spaces that are not written in English text.
+void clean_up(std::string& text) {
+  constexpr auto kReplaced =
+      std::to_array<std::pair<std::string_view, std::string_view>>({{" .", "."},
+                                                                    {" ?", "?"},
+                                                                    {" !", "!"},
+                                                                    {" ,", ","},
+                                                                    {" ' ", "'"},
+                                                                    {" n't", "n't"},
+                                                                    {" 'm", "'m"},
+                                                                    {" do not", " don't"},
+                                                                    {" 's", "'s"},
+                                                                    {" 've", "'ve"},
+                                                                    {" 're", "'re"}});
+  for (const auto& [what, with] : kReplaced) replace(text, what, with);
+}
+
+/// A token without the prefix begins a word.
+Decoder::Step read_word_piece(const JsonPart& part) {
+  return
+      [prefix = part.text("prefix", "##"), cleans_up = part.flag("cleanup", true)](Tokens& tokens) {
+        for (std::string& token : tokens) {
+          if (&token != tokens.data())
+            token = token.starts_with(prefix) ? token.substr(prefix.size()) : ' ' + token;
+          if (cleans_up) clean_up(token);
+        }
+      };
+}
+
 struct DecoderKind {
   std::string_view name;
   Decoder::Step (*read)(const JsonPart& part);
@@ -123,7 +152,8 @@ constexpr auto kDecoderKinds = std::to_array<DecoderKind>({{"ByteLevel", read_by
                                                            {"ByteFallback", read_byte_fallback},
                                                            {"Fuse", read_fuse},
                                                            {"Strip", read_strip},
-                                                           {"Metaspace", read_metaspace}});
+                                                           {"Metaspace", read_metaspace},
+                                                           {"WordPiece", read_word_piece}});
 
 }  // namespace
 

@@ -10,7 +10,7 @@
 namespace troupe::stages {
 
 /// How a tokenizer.json makes a text of tokens: the decoders ByteLevel, Replace, ByteFallback,
-/// Fuse, Strip and Metaspace, or a Sequence of them. Const calls may run in any thread.
+/// Fuse, Strip, Metaspace and WordPiece, or a Sequence of them. Const calls may run in any thread.
 class Decoder {
  public:
   /// Reads the member "decoder"; none: spaces between the tokens.

@@ -1,22 +1,19 @@
 #include <fmt/format.h>
 
 #include <filesystem>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "stages/corpus/tokenizers/added_tokens.h"
-#include "stages/corpus/tokenizers/bpe/bpe.h"
-#include "stages/corpus/tokenizers/decoder.h"
-#include "stages/corpus/tokenizers/normalizer.h"
+#include "stages/corpus/tokenizers/models/bpe.h"
+#include "stages/corpus/tokenizers/models/unigram.h"
+#include "stages/corpus/tokenizers/models/word_piece.h"
+#include "stages/corpus/tokenizers/other_files.h"
 #include "stages/corpus/tokenizers/post_processor.h"
 #include "stages/corpus/tokenizers/text/json_part.h"
-#include "stages/corpus/tokenizers/text/pre_tokenizer.h"
-#include "stages/corpus/tokenizers/text/utf8.h"
-#include "stages/corpus/tokenizers/token_names.h"
 #include "stages/corpus/tokenizers/tokenizer_config.h"
 #include "stages/corpus/tokenizers/tokenizer_files.h"
 #include "stages/corpus/tokenizers/tokens_beside.h"
+#include "stages/corpus/tokenizers/word_tokenizer.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/json_reason.h"
 #include "tensor/errors/error.h"
@@ -25,102 +22,87 @@ namespace troupe::stages {
 namespace {
 
 using nlohmann::json;
-using Origin = Word::Origin;
 
-/// Scratches that no call uses at the moment. A call takes one or makes one, so that there are as
-/// many as threads encode at the same time.
-class Scratches {
- public:
-  std::unique_ptr<Bpe::Scratch> take() {
-    const std::lock_guard lock(mutex_);
-    if (free_.empty()) return std::make_unique<Bpe::Scratch>();
-    auto scratch = std::move(free_.back());
-    free_.pop_back();
-    return scratch;
-  }
-  void give_back(std::unique_ptr<Bpe::Scratch> scratch) {
-    const std::lock_guard lock(mutex_);
-    free_.push_back(std::move(scratch));
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<std::unique_ptr<Bpe::Scratch>> free_;
+/// A model, and the tokens that it has.
+struct TokenModel {
+  std::unique_ptr<WordModel> model;
+  Vocabulary vocabulary;
 };
 
-class JsonTokenizer final : public Tokenizer {
- public:
-  JsonTokenizer(const JsonPart& file, const TokenizerConfig& beside)
-      : JsonTokenizer(file, beside, read_model(file)) {}
-
-  int vocab_size() const override { return names_.vocab_size(); }
-  std::optional<std::int32_t> id_of(std::string_view token) const override {
-    return names_.id_of(token);
+TokenModel read_model(const JsonPart& part, bool byte_level) {
+  const std::string type = part.text("type", "BPE");  // old files do not say it
+  if (type == "BPE") {
+    BpeModel model = read_bpe_model(part);
+    const auto units = byte_level ? Bpe::Units::bytes : Bpe::Units::characters;
+    return {std::make_unique<Bpe>(model, units), std::move(model.vocabulary)};
   }
-  std::string name_of(std::int32_t id) const override { return names_.name_of(id); }
-  std::vector<std::int32_t> encode(std::string_view text, Place place) const override;
-  Cuts cuts() const override;
-  Frame frame() const override { return frame_; }
-  std::string decode(std::span<const std::int32_t> ids) const override;
-
- private:
-  JsonTokenizer(const JsonPart& file, const TokenizerConfig& beside, const BpeModel& model);
-  static BpeModel read_model(const JsonPart& file);
-  void check_prefix(const TokenizerConfig& beside) const;
-  void encode_section(std::string_view text, Origin origin, Bpe::Scratch& scratch,
-                      std::vector<std::int32_t>& ids) const;
-  void encode_words(Words words, Bpe::Scratch& scratch, std::vector<std::int32_t>& ids) const;
-
-  TokenNames names_;
-  Normalizer normalizer_;
-  AddedTokens added_;
-  PreTokenizer pre_tokenizer_;
-  Bpe bpe_;
-  Frame frame_;
-  Decoder decoder_;
-  mutable Scratches scratches_;
-};
-
-BpeModel JsonTokenizer::read_model(const JsonPart& file) {
-  if (const std::string version = file.text("version", "1.0"); version != "1.0")
-    file.fail(fmt::format("version {} is not supported, only 1.0", version));
-  return read_bpe_model(file.at("model"));
+  if (type != "Unigram" && type != "WordPiece")
+    part.fail(
+        fmt::format("a model of the type {} is not supported, only BPE, Unigram, WordPiece", type));
+  if (byte_level)
+    part.fail(fmt::format("{} with the pre-tokenizer ByteLevel is not supported", type));
+  const auto result = [](auto model) {
+    Vocabulary vocabulary = model->vocabulary();
+    return TokenModel{std::move(model), std::move(vocabulary)};
+  };
+  return type == "Unigram" ? result(std::make_unique<Unigram>(part))
+                           : result(std::make_unique<WordPiece>(part));
 }
 
-/// The tokens of the file and of the files beside it.
-TokenNames read_names(const JsonPart& file, const TokenizerConfig& beside, const BpeModel& model) {
-  TokenNames names(model.vocabulary, file.find("added_tokens"));
-  names.add(tokens_beside(beside, names.added()));
-  return names;
+bool is_class(const TokenizerConfig& beside, const std::string& name) {
+  const json given = beside.member("tokenizer_class");
+  return given == name || given == name + "Fast";
 }
 
-JsonTokenizer::JsonTokenizer(const JsonPart& file, const TokenizerConfig& beside,
-                             const BpeModel& model)
-    : names_(read_names(file, beside, model)),
-      normalizer_(file.find("normalizer")),
-      added_(found_in_text(names_.added(), beside), normalizer_),
-      pre_tokenizer_(file.find("pre_tokenizer")),
-      bpe_(model, pre_tokenizer_.byte_level() ? Bpe::Units::bytes : Bpe::Units::characters),
-      frame_(read_frame(file.find("post_processor"))),
-      decoder_(file.find("decoder")) {
-  if (normalizer_.prepends() && pre_tokenizer_.knows_start())
-    file.fail("the normalizer Prepend beside Metaspace with prepend_scheme first is not supported");
-  check_prefix(beside);
-  for (const auto& side : {frame_.before, frame_.after})
-    for (const std::int32_t id : side)
-      if (id >= vocab_size())
-        file.fail(
-            fmt::format("post_processor: the id {} is no token's; there are {}", id, vocab_size()));
+constexpr const char* kPrefix = "add_prefix_space";
+constexpr int kFirstOwnRule = 5;
+
+/// The steps of LlamaTokenizer, which since version 5 of transformers does not go by those of the
+/// file; null where the file decides.
+json llama_steps(const TokenizerConfig& beside, const PreTokenizer& of_file) {
+  if (of_file.byte_level() || !is_class(beside, "LlamaTokenizer") ||
+      beside.transformers_version() < kFirstOwnRule)
+    return nullptr;
+  const bool prefixes = beside.member(kPrefix) != false;
+  json decoders = {{{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}},
+                   {{"type", "ByteFallback"}},
+                   {{"type", "Fuse"}}};
+  if (prefixes)
+    decoders.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  const char* scheme = !prefixes ? "never" : beside.is_set("legacy") ? "always" : "first";
+  return {{"pre_tokenizer",
+           {{"type", "Metaspace"},
+            {"replacement", "\u2581"},
+            {"prepend_scheme", scheme},
+            {"split", false}}},
+          {"decoder", {{"type", "Sequence"}, {"decoders", decoders}}}};
+}
+
+/// Says by which rule a directory of LlamaTokenizer is read.
+std::string llama_note(const TokenizerConfig& beside, bool by_class) {
+  if (!is_class(beside, "LlamaTokenizer")) return "";
+  const auto version = beside.transformers_version();
+  if (by_class)
+    return fmt::format(
+        "the tokenizer is read as LlamaTokenizer of transformers {} does, {}legacy, "
+        "without the normalizer of tokenizer.json",
+        version, beside.is_set("legacy") ? "" : "not ");
+  return version == 0 ? "the tokenizer is read by its tokenizer.json, as transformers 4 does: no "
+                        "file says the version that wrote it"
+                      : fmt::format(
+                            "the tokenizer is read by its tokenizer.json, as transformers {} "
+                            "does, which wrote it",
+                            version);
 }
 
 /// Refuses a tokenizer_config.json whose "add_prefix_space" contradicts the file in a class of
 /// transformers that goes by it: GPT2Tokenizer, and LlamaTokenizer unless the tokens are bytes.
-void JsonTokenizer::check_prefix(const TokenizerConfig& beside) const {
-  constexpr const char* kPrefix = "add_prefix_space";
-  const json name = beside.member("tokenizer_class"), flag = beside.member(kPrefix);
-  const std::string goes_by_it = pre_tokenizer_.byte_level() ? "GPT2Tokenizer" : "LlamaTokenizer";
-  if (name != goes_by_it && name != goes_by_it + "Fast") return;
-  const bool prefixes = normalizer_.prepends() || pre_tokenizer_.prefixes();
+void check_prefix(const TokenizerConfig& beside, const TokenizerParts& parts) {
+  const json flag = beside.member(kPrefix);
+  const std::string goes_by_it =
+      parts.pre_tokenizer.byte_level() ? "GPT2Tokenizer" : "LlamaTokenizer";
+  if (!is_class(beside, goes_by_it)) return;
+  const bool prefixes = parts.normalizer.prepends() || parts.pre_tokenizer.prefixes();
   if (!flag.is_boolean() || flag == prefixes) return;
   throw Error(
       ErrorKind::data,
@@ -129,63 +111,52 @@ void JsonTokenizer::check_prefix(const TokenizerConfig& beside) const {
                   beside.path().string(), kPrefix, flag.dump(), goes_by_it, prefixes));
 }
 
-std::vector<std::int32_t> JsonTokenizer::encode(std::string_view text, Place place) const {
-  if (!is_valid_utf8(text)) return encode(valid_utf8(text), place);
-  if (text.size() > INT32_MAX)
-    throw Error(ErrorKind::data, fmt::format("a text of {} bytes; at most {} can be encoded",
-                                             text.size(), INT32_MAX));
-  std::vector<std::int32_t> ids;
-  auto scratch = scratches_.take();
-  Origin origin = place == Place::start ? Origin::start : Origin::after_newline;
-  for (const auto& [section, token] : added_.split(text)) {
-    if (token)
-      ids.push_back(*token);
-    else
-      encode_section(section, origin, *scratch, ids);
-    origin = Origin::within;
-  }
-  scratches_.give_back(std::move(scratch));
-  return ids;
+/// Refuses a file that spells its tokens in GPT-2's alphabet, as its decoder says, but makes no
+/// bytes of a text: most of the text would have no token, and be left out.
+void check_bytes(const JsonPart& file, const PreTokenizer& pre_tokenizer) {
+  const auto decoder = file.find("decoder");
+  if (pre_tokenizer.byte_level() || !decoder || decoder->type() != "ByteLevel") return;
+  const auto part = file.find("pre_tokenizer");
+  file.fail(
+      fmt::format("the pre-tokenizer {} makes no bytes, which the tokens are by the decoder "
+                  "ByteLevel",
+                  part ? part->type() : "null"));
 }
 
-/// Encodes a text between two added tokens.
-void JsonTokenizer::encode_section(std::string_view text, Origin origin, Bpe::Scratch& scratch,
-                                   std::vector<std::int32_t>& ids) const {
-  std::string normalized;
-  if (!normalizer_.changes_nothing()) {
-    normalized = normalizer_.apply(
-        text, origin == Origin::after_newline ? Place::after_newline : Place::start);
-    text = normalized;
-  }
-  for (const auto& [section, token] : added_.split_normalized(text)) {
-    if (token)
-      ids.push_back(*token);
-    else
-      encode_words({.words = {{.text = section, .origin = origin}}, .made = {}}, scratch, ids);
-    origin = Origin::within;
-  }
+void check_frame(const JsonPart& file, const TokenizerParts& parts) {
+  for (const auto& side : {parts.frame.before, parts.frame.after})
+    for (const std::int32_t id : side)
+      if (id >= parts.names.vocab_size())
+        file.fail(fmt::format("post_processor: the id {} is no token's; there are {}", id,
+                              parts.names.vocab_size()));
 }
 
-void JsonTokenizer::encode_words(Words words, Bpe::Scratch& scratch,
-                                 std::vector<std::int32_t>& ids) const {
-  pre_tokenizer_.apply(words);
-  for (const Word& word : words.words) bpe_.encode(word.text, scratch, ids);
-}
-
-Cuts JsonTokenizer::cuts() const {
-  const auto at_cut = pre_tokenizer_.at_cut();
-  const bool words_allow = at_cut == PreTokenizer::AtCut::ends_words ||
-                           (at_cut == PreTokenizer::AtCut::cuts_word && bpe_.allows_cuts());
-  return words_allow && added_.allows_cuts() && normalizer_.allows_cuts() ? Cuts::at_lone_newlines
-                                                                          : Cuts::nowhere;
-}
-
-std::string JsonTokenizer::decode(std::span<const std::int32_t> ids) const {
-  check_decodable(ids, vocab_size());
-  std::vector<std::string> tokens;
-  for (const std::int32_t id : ids)
-    if (!names_.is_special(id)) tokens.push_back(names_.name_of(id));
-  return decoder_.apply(std::move(tokens));
+std::unique_ptr<Tokenizer> read_tokenizer(const JsonPart& file, const TokenizerConfig& beside) {
+  if (const std::string version = file.text("version", "1.0"); version != "1.0")
+    file.fail(fmt::format("version {} is not supported, only 1.0", version));
+  PreTokenizer pre_tokenizer(file.find("pre_tokenizer"));
+  check_bytes(file, pre_tokenizer);
+  TokenModel model = read_model(file.at("model"), pre_tokenizer.byte_level());
+  TokenNames names(model.vocabulary, file.find("added_tokens"));
+  names.add(tokens_beside(beside, names.added()));
+  const json own_steps = llama_steps(beside, pre_tokenizer);
+  const bool by_class = !own_steps.is_null();
+  const JsonPart steps = by_class ? file.with(own_steps) : file;
+  if (by_class) pre_tokenizer = PreTokenizer(steps.find("pre_tokenizer"));
+  std::vector<AddedToken> found = found_in_text(names.added(), beside);
+  TokenizerParts parts{.names = std::move(names),
+                       .normalizer = Normalizer(steps.find("normalizer")),
+                       .pre_tokenizer = std::move(pre_tokenizer),
+                       .model = std::move(model.model),
+                       .found = std::move(found),
+                       .frame = read_frame(file.find("post_processor")),
+                       .decoder = Decoder(steps.find("decoder")),
+                       .note = llama_note(beside, by_class)};
+  if (parts.normalizer.prepends() && parts.pre_tokenizer.knows_start())
+    file.fail("the normalizer Prepend beside Metaspace with prepend_scheme first is not supported");
+  if (!by_class) check_prefix(beside, parts);
+  check_frame(file, parts);
+  return std::make_unique<WordTokenizer>(std::move(parts));
 }
 
 /// Deepest nesting of a file. Real ones have less than ten levels.
@@ -210,8 +181,12 @@ json parse(const std::string& path) {
 
 std::unique_ptr<Tokenizer> open_json_tokenizer(const std::string& path) {
   const json content = parse(path);
-  return std::make_unique<JsonTokenizer>(
-      JsonPart(path, content), TokenizerConfig(std::filesystem::path(path).parent_path()));
+  const JsonPart file(path, content);
+  const TokenizerConfig beside(std::filesystem::path(path).parent_path());
+  if (is_tekken(content)) return read_tekken(file, beside);
+  if (!is_gpt2_vocabulary(path, content)) return read_tokenizer(file, beside);
+  const json whole = with_merges(file, beside);
+  return read_tokenizer(JsonPart(path, whole), beside);
 }
 
 }  // namespace troupe::stages

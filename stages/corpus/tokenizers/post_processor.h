@@ -8,7 +8,8 @@
 namespace troupe::stages {
 
 /// Reads the special tokens that the member "post_processor" of a tokenizer.json adds to a text:
-/// those of a TemplateProcessing, alone or in a Sequence. (ByteLevel adds none.)
+/// those of a TemplateProcessing, BertProcessing or RobertaProcessing, alone or in a Sequence.
+/// (ByteLevel adds none.)
 Tokenizer::Frame read_frame(const std::optional<JsonPart>& part);
 
 }  // namespace troupe::stages

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "stages/corpus/tokenizers/added_tokens.h"
+#include "stages/corpus/tokenizers/frame_beside.h"
 #include "stages/corpus/tokenizers/text/utf8.h"
 #include "stages/corpus/tokenizers/token_names.h"
 #include "stages/corpus/tokenizers/tokenizer_config.h"
@@ -33,7 +34,8 @@ class SentencePieceTokenizer final : public Tokenizer {
     names_ = TokenNames(pieces, std::nullopt);
     const TokenizerConfig config(std::filesystem::path(path).parent_path());
     if (!files_beside(path).empty()) read_tokens(config);
-    read_frame(config, path);
+    frame_ = frame_beside(
+        config, [this](std::string_view token) { return id_of(token); }, path);
   }
 
   int vocab_size() const override { return names_.vocab_size(); }
@@ -100,23 +102,6 @@ class SentencePieceTokenizer final : public Tokenizer {
     const nlohmann::json name = config.member("tokenizer_class");
     if (name == "LlamaTokenizer" || name == "LlamaTokenizerFast")
       prefix_behind_tokens_ = config.is_set("legacy");
-  }
-
-  /// A .model says nothing about special tokens around a text; the file beside it may.
-  void read_frame(const TokenizerConfig& config, const std::string& path) {
-    const auto add = [&](const char* flag, const char* token, const char* otherwise,
-                         std::vector<std::int32_t>& side) {
-      if (!config.is_set(flag)) return;
-      const auto given = config.has_token(token) ? config.token(token) : otherwise;
-      if (!given) return;
-      const auto id = id_of(*given);
-      if (!id)
-        throw Error(ErrorKind::data, fmt::format("{}: {} \"{}\" is no token of {}",
-                                                 config.path().string(), token, *given, path));
-      side.push_back(*id);
-    };
-    add("add_bos_token", "bos_token", "<s>", frame_.before);
-    add("add_eos_token", "eos_token", "</s>", frame_.after);
   }
 
   std::vector<std::int32_t> ids_of(std::string_view text) const {

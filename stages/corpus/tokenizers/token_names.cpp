@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "stages/corpus/tokenizers/bpe/bpe_model.h"
+#include "stages/corpus/tokenizers/models/vocabulary.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::stages {

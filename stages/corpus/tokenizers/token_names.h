@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "stages/corpus/tokenizers/added_tokens.h"
@@ -23,6 +24,10 @@ class TokenNames {
   /// Adds tokens that are named beside the tokenizer by the same rule, or gives those that it has
   /// their properties. Throws Error{data} for one that would not have the id that its file says.
   void add(const std::vector<TokenBeside>& tokens);
+
+  /// Gives a token an id of its own, which the model's tokens do not have. Of two tokens of the
+  /// same name, the first is found by it.
+  void put(AddedToken token) { insert(std::move(token)); }
 
   /// The largest id, plus 1.
   int vocab_size() const { return static_cast<int>(tokens_.size()); }

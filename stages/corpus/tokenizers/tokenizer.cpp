@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "stages/corpus/tokenizers/other_files.h"
 #include "stages/corpus/tokenizers/tokenizer_files.h"
 #include "tensor/errors/error.h"
 
@@ -36,15 +37,21 @@ class ByteTokenizer final : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<Tokenizer> Tokenizer::open(const std::string& name) {
+  if (name.empty())
+    throw Error(ErrorKind::data,
+                "the model has no tokenizer that can be read: put its tokenizer.json, "
+                "tokenizer.model, tekken.json, .tiktoken, or vocab.json and merges.txt beside it");
   std::unique_ptr<Tokenizer> tokenizer = name == kBytesTokenizer ? std::make_unique<ByteTokenizer>()
                                          : name.ends_with(".json") ? open_json_tokenizer(name)
+                                         : is_tiktoken(name)       ? open_tiktoken(name)
                                                                    : open_sentencepiece(name);
   tokenizer->name_ = name;
   return tokenizer;
 }
 
-std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text) const {
-  std::vector<std::int32_t> ids = frame().before;
+std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text,
+                                                   std::span<const std::int32_t> before) const {
+  std::vector<std::int32_t> ids(before.begin(), before.end());
   const std::vector<std::int32_t> inner = encode(text);
   ids.insert(ids.end(), inner.begin(), inner.end());
   return ids;

@@ -8,25 +8,19 @@
 #include <string_view>
 #include <vector>
 
+#include "stages/corpus/tokenizers/cuts.h"
+
 namespace troupe::stages {
 
 /// Where a text lies that is encoded.
 enum class Place {
   start,          ///< it begins a document
-  after_newline,  ///< it continues a document, behind a newline
+  after_newline,  ///< it continues a document, behind a newline or where else it was cut
 };
 
-/// Where a document may be cut so that the ids of its parts, one after the other, are those of the
-/// whole.
-enum class Cuts {
-  anywhere,
-  at_lines,          ///< behind a newline, before a character that is no white space
-  at_lone_newlines,  ///< as at_lines, but the newline also follows such a character
-  nowhere,
-};
-
-/// A tokenizer that needs no network: "bytes" (id = byte value), a SentencePiece .model, or a
-/// tokenizer.json of Hugging Face's tokenizers. Const calls may run in any thread.
+/// A tokenizer that needs no network: "bytes" (id = byte value), a SentencePiece .model, a
+/// tokenizer.json of Hugging Face's tokenizers, a tekken.json of Mistral, a file of tiktoken, or a
+/// vocab.json beside its merges.txt. Const calls may run in any thread.
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -56,8 +50,9 @@ class Tokenizer {
   };
   virtual Frame frame() const { return {}; }
   /// The ids of a prompt, with which a model is asked to go on: those of a document that begins
-  /// with it. What the frame has behind a text is not there, because the text does not end.
-  std::vector<std::int32_t> encode_prompt(std::string_view text) const;
+  /// with `before` and it. What documents end with is not there, because the text does not end.
+  std::vector<std::int32_t> encode_prompt(std::string_view text,
+                                          std::span<const std::int32_t> before) const;
   /// How many of the ids of a text lie before each of some bytes of it, given in ascending order. A
   /// token that lies before and behind such a byte counts as behind: the tokens before it are those
   /// that the text has, too, when it ends there. Each of the bytes costs as much as encoding the
@@ -69,6 +64,9 @@ class Tokenizer {
   /// they are, which may end inside a UTF-8 sequence; else it is UTF-8. Throws Error{data} for an
   /// id outside the vocabulary.
   virtual std::string decode(std::span<const std::int32_t> ids) const = 0;
+
+  /// A sentence on how its files were read, where versions of their library differ; else empty.
+  virtual std::string note() const { return {}; }
 
  private:
   std::string name_;

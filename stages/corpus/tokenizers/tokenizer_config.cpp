@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+
 #include "stages/corpus/tokenizers/tokenizer.h"
 #include "stages/storage/input_file.h"
 #include "stages/storage/json_reason.h"
@@ -47,6 +49,17 @@ std::optional<std::string> TokenizerConfig::token(const char* name) const {
   return text.get<std::string>();
 }
 
+int TokenizerConfig::transformers_version() const {
+  nlohmann::json version = member(kVersionMember);
+  if (!version.is_string())
+    version = nlohmann::json(
+        read_object(path_.parent_path() / "config.json").value(kVersionMember, ordered_json()));
+  const std::string text = version.is_string() ? version.get<std::string>() : "";
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
 std::vector<std::filesystem::path> files_beside(const std::string& tokenizer) {
   std::vector<std::filesystem::path> files;
   if (tokenizer == kBytesTokenizer) return files;
@@ -54,6 +67,9 @@ std::vector<std::filesystem::path> files_beside(const std::string& tokenizer) {
   for (const char* name :
        {kTokenizerConfigFile, kSpecialTokensFile, kAddedTokensFile, kChatTemplateFile})
     if (file_exists(dir / name)) files.push_back(dir / name);
+  if (std::filesystem::path(tokenizer).filename() == kVocabularyFile &&
+      file_exists(dir / kMergesFile))
+    files.push_back(dir / kMergesFile);
   return files;
 }
 

@@ -29,6 +29,9 @@ class TokenizerConfig {
   }
   /// Whether a member is true.
   bool is_set(const char* name) const { return member(name) == true; }
+  /// The first number of the version of transformers that wrote the directory, by
+  /// tokenizer_config.json or else config.json; 0 if none of them says it.
+  int transformers_version() const;
   /// The ids in added_tokens.json by the tokens' names.
   const nlohmann::ordered_json& added_tokens() const { return added_tokens_; }
 
@@ -53,6 +56,12 @@ inline constexpr const char* kChatTemplateFile = "chat_template.jinja";
 /// The special tokens that every tokenizer may name, in the order in which transformers adds them.
 inline constexpr std::array<const char*, 7> kSpecialTokens{
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
+
+/// Who wrote the directory, in tokenizer_config.json or config.json.
+inline constexpr const char* kVersionMember = "transformers_version";
+/// The merges of a vocab.json.
+inline constexpr const char* kMergesFile = "merges.txt";
+inline constexpr const char* kVocabularyFile = "vocab.json";
 
 /// What lies beside a tokenizer of the files above; nothing if it is "bytes".
 std::vector<std::filesystem::path> files_beside(const std::string& tokenizer);

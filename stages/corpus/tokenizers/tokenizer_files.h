@@ -7,10 +7,10 @@
 
 namespace troupe::stages {
 
-/// A tokenizer.json of Hugging Face's tokenizers whose model is BPE, as Llama's and GPT-2's. Its
-/// ids are those of tokenizers for text of Unicode 14; a part of the file that cannot be done so is
-/// refused. Padding and truncation, which form batches, are not used. Throws Error{data} naming the
-/// file and its part that is missing, broken or not supported.
+/// A tokenizer.json of Hugging Face's tokenizers whose model is BPE, Unigram or WordPiece, or
+/// another file in JSON (other_files.h). Its ids are those of tokenizers; a part of the file that
+/// cannot be done so is refused. Padding and truncation, which form batches, are not used. Throws
+/// Error{data} naming the file and its part that is missing, broken or not supported.
 std::unique_ptr<Tokenizer> open_json_tokenizer(const std::string& path);
 
 /// A SentencePiece .model, by the library itself. Tokens that files beside it name are found in a

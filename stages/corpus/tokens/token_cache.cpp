@@ -8,6 +8,8 @@
 #include <optional>
 #include <span>
 
+#include "stages/corpus/chat/chat_date.h"
+#include "stages/corpus/chat/chat_template.h"
 #include "stages/corpus/text/corpus_files.h"
 #include "stages/corpus/text/file_kind.h"
 #include "stages/corpus/text/indexed_dataset.h"
@@ -25,20 +27,21 @@ namespace troupe::stages {
 namespace {
 
 /// Version of the rules that give a text its ids; part of the key.
-constexpr int kKeyVersion = 5;
+constexpr int kKeyVersion = 6;
 
-std::uint64_t sum_of(const TokenCacheTrailer& trailer, std::string_view key) {
+std::uint64_t sum_of(const TokenCacheTrailer& trailer, const TokenCacheWords& words) {
   Xxh64 sum;
-  sum.update(std::as_bytes(std::span(key)));
+  sum.update(std::as_bytes(std::span(words.notes)));
+  sum.update(std::as_bytes(std::span(words.key)));
   sum.update(std::as_bytes(std::span(&trailer, 1)).first(offsetof(TokenCacheTrailer, sum)));
   return sum.digest();
 }
 
-/// Whether ids, documents, spans and key are `body` bytes long. Divisions come first, because the
-/// products could overflow.
+/// Whether ids, documents, spans, notes and key are `body` bytes long. Divisions come first,
+/// because the products could overflow.
 bool fits(const TokenCacheTrailer& trailer, std::uint64_t body) {
-  if (trailer.key_bytes > body) return false;
-  std::uint64_t rest = body - trailer.key_bytes;
+  if (trailer.key_bytes > body || trailer.notes_bytes > body - trailer.key_bytes) return false;
+  std::uint64_t rest = body - trailer.key_bytes - trailer.notes_bytes;
   if (trailer.num_documents > rest / sizeof(std::int64_t)) return false;
   rest -= trailer.num_documents * sizeof(std::int64_t);
   if (trailer.num_masked > rest / sizeof(TokenSpan)) return false;
@@ -60,17 +63,38 @@ std::string identity_of(const std::string& path) {
                      status.st_ctim.tv_nsec, status.st_ino);
 }
 
+/// What decides how records are read.
+std::string key_of_records(const TokenSource& source) {
+  const TextRules& rules = source.rules;
+  std::string key;
+  for (const auto& [name, theirs] : rules.fields) key += fmt::format("{} is {}\n", name, theirs);
+  if (rules.on_bad_line == BadLines::skip) key += "bad lines are skipped\n";
+  if (chat_template_reads_date(source.tokenizer))
+    key += fmt::format("date {}\n", rules.date.empty() ? today() : rules.date);
+  return key;
+}
+
 std::string key_of(const TokenSource& source) {
   std::string key = fmt::format("troupe tokens, version {}\n", kKeyVersion);
   key += source.tokenizer == kBytesTokenizer
              ? fmt::format("tokenizer {}\n", kBytesTokenizer)
              : fmt::format("tokenizer {}\n", identity_of(source.tokenizer));
-  const char* lines = source.loss_on == LossOn::response ? "responses" : "documents";
-  for (const std::string& file : source.files)
-    key += fmt::format("{} {}\n", file_kind(file) == FileKind::json_lines ? lines : "file",
-                       identity_of(file));
-  for (const auto& file : files_beside(source.tokenizer))
-    key += fmt::format("beside it {}\n", identity_of(file));
+  const char* records = source.loss_on == LossOn::response ? "responses" : "documents";
+  bool has_records = false;
+  for (const std::string& file : source.files) {
+    const bool is_text = file_kind(file) == FileKind::text;
+    has_records |= !is_text;
+    key += fmt::format("{} {}\n", is_text ? "file" : records, identity_of(file));
+  }
+  if (has_records) key += key_of_records(source);
+  for (const auto& [mark, place] :
+       {std::pair(source.rules.bos, "before"), std::pair(source.rules.end_of_document, "behind")})
+    if (mark != kAutoMark) key += fmt::format("{} {} each document\n", mark, place);
+  const auto beside = files_beside(source.tokenizer);
+  for (const auto& file : beside) key += fmt::format("beside it {}\n", identity_of(file));
+  if (!beside.empty())
+    key += fmt::format("written by version {}\n",
+                       TokenizerConfig(beside[0].parent_path()).transformers_version());
   if (source.tokenizer != kBytesTokenizer)
     key += source.documents == Documents::joined ? "texts are joined\n" : "texts are apart\n";
   return key;
@@ -95,9 +119,9 @@ bool is_intact(const std::filesystem::path& cache, const TokenCacheTrailer& trai
 bool holds(const std::filesystem::path& cache, const std::string& key) {
   if (!file_exists(cache)) return false;
   try {
-    std::string found;
+    TokenCacheWords found;
     const TokenCacheTrailer trailer = read_token_cache_trailer(cache, &found);
-    return found == key && is_intact(cache, trailer);
+    return found.key == key && is_intact(cache, trailer);
   } catch (const Error&) {
     return false;  // torn or foreign: it is written anew
   }
@@ -127,9 +151,12 @@ void write_cache(const TokenSource& source, const std::string& key,
       masked.push_back({.begin = part, .end = end});
     if (ends == Ends::prompt || ends == Ends::response || ends == Ends::document) part = end;
   };
-  CorpusEncoder encoder(*tokenizer, for_training(options, *tokenizer, source.documents),
+  CorpusEncoder encoder(*tokenizer,
+                        for_training(options, *tokenizer, source.documents, source.rules),
                         size_of_files(source.files), add);
-  for (const std::string& file : source.files) add_file(file, source.loss_on, encoder);
+  CorpusReading reading;
+  for (const std::string& file : source.files)
+    add_file(file, source.loss_on, source.rules, encoder, reading);
   encoder.finish();
   if (tokens.num_tokens() == 0)
     throw Error(ErrorKind::data,
@@ -137,8 +164,10 @@ void write_cache(const TokenSource& source, const std::string& key,
   if (key_of(source) != key)
     throw Error(ErrorKind::data, fmt::format("a data file changed while it was read, one of {}",
                                              fmt::join(source.files, ", ")));
+  const TokenCacheWords words{.notes = reading.sentences(), .key = key};
   TokenCacheTrailer trailer{.ids_sum = tokens.sum(),
                             .bounds_sum = sum_of(documents, masked),
+                            .notes_bytes = words.notes.size(),
                             .num_tokens = static_cast<std::uint64_t>(tokens.num_tokens()),
                             .num_documents = documents.size(),
                             .num_masked = masked.size(),
@@ -146,7 +175,8 @@ void write_cache(const TokenSource& source, const std::string& key,
                             .width = width};
   cache.file().write(std::as_bytes(std::span(documents)));
   cache.file().write(std::as_bytes(std::span(masked)));
-  trailer.sum = sum_of(trailer, key);
+  trailer.sum = sum_of(trailer, words);
+  cache.file().write(words.notes);
   cache.file().write(key);
   cache.file().write(std::as_bytes(std::span(&trailer, 1)));
   cache.publish();
@@ -187,7 +217,15 @@ std::string prepare_tokens(const TokenSource& source, const std::string& cache_d
   return cache.string();
 }
 
-TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path, std::string* key) {
+std::string token_notes(const std::string& tokens) {
+  if (is_indexed_dataset(tokens)) return "";
+  TokenCacheWords words;
+  read_token_cache_trailer(tokens, &words);
+  return words.notes;
+}
+
+TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path,
+                                           TokenCacheWords* words) {
   const auto refuse = [&path](const std::string& why) {
     return Error(ErrorKind::data, fmt::format("{}: not a token file: {}", path.string(), why));
   };
@@ -205,14 +243,17 @@ TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path, st
     throw refuse(fmt::format("{} bytes per token, expected 1, 2 or 4", width));
   if (!fits(trailer, body))
     throw refuse(
-        fmt::format("{} tokens of {} bytes, {} documents, {} spans and a key of {} bytes do not "
-                    "make its {} bytes",
+        fmt::format("{} tokens of {} bytes, {} documents, {} spans, notes of {} bytes and a key of "
+                    "{} bytes do not make its {} bytes",
                     trailer.num_tokens, width, trailer.num_documents, trailer.num_masked,
-                    trailer.key_bytes, file.size()));
-  std::string found(trailer.key_bytes, '\0');
-  file.read(body - trailer.key_bytes, std::as_writable_bytes(std::span(found)));
+                    trailer.notes_bytes, trailer.key_bytes, file.size()));
+  TokenCacheWords found{.notes = std::string(trailer.notes_bytes, '\0'),
+                        .key = std::string(trailer.key_bytes, '\0')};
+  const std::uint64_t key_begin = body - trailer.key_bytes;
+  file.read(key_begin - trailer.notes_bytes, std::as_writable_bytes(std::span(found.notes)));
+  file.read(key_begin, std::as_writable_bytes(std::span(found.key)));
   if (sum_of(trailer, found) != trailer.sum) throw refuse("the checksum of its trailer is wrong");
-  if (key) *key = std::move(found);
+  if (words) *words = std::move(found);
   return trailer;
 }
 

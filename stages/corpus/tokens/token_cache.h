@@ -8,6 +8,7 @@
 
 #include "stages/corpus/text/corpus_encoder.h"
 #include "stages/corpus/text/documents.h"
+#include "stages/corpus/text/text_rules.h"
 #include "stages/corpus/text/token_width.h"
 
 namespace troupe::stages {
@@ -20,7 +21,8 @@ struct TokenSource {
   /// With LossOn::response all files are JSON lines, and the cache keeps which tokens are of
   /// prompts.
   LossOn loss_on = LossOn::all;
-  Documents documents = Documents::joined;  ///< tells what is around a text (for_training)
+  Documents documents = Documents::joined;  ///< tells what is around a text (marks_of)
+  TextRules rules{};
 };
 
 /// Turns the source into a token cache file once (keyed by path, size, inode, mtime and ctime of
@@ -32,21 +34,26 @@ struct TokenSource {
 std::string prepare_tokens(const TokenSource& source, const std::string& cache_dir,
                            const EncodeOptions& options = {});
 
+/// How the files were read of which a token file was made, in lines; empty if plainly, or if it is
+/// a dataset. Throws Error{data} for one that is broken.
+std::string token_notes(const std::string& tokens);
+
 inline constexpr std::array<char, 8> kTokenCacheMagic{'T', 'R', 'O', 'U', 'P', 'E', 'T', 'K'};
-inline constexpr std::uint32_t kTokenCacheVersion = 5;
+inline constexpr std::uint32_t kTokenCacheVersion = 6;
 
 /// The last bytes of a token cache file (stages/corpus/README.md). The ids begin at byte 0; the end
-/// of each document follows them, then begin and end of each masked span, and the key.
+/// of each document follows them, then begin and end of each masked span, the notes, and the key.
 struct TokenCacheTrailer {
   std::uint64_t ids_sum = 0;     ///< XXH64 of the ids
   std::uint64_t bounds_sum = 0;  ///< XXH64 of the documents' ends and the masked spans
+  std::uint64_t notes_bytes = 0;
   std::uint64_t num_tokens = 0;
   std::uint64_t num_documents = 0;
   std::uint64_t num_masked = 0;
   std::uint64_t key_bytes = 0;
   TokenWidth width = TokenWidth::u8;
   std::uint32_t version = kTokenCacheVersion;
-  std::uint64_t sum = 0;  ///< XXH64 of the key and the fields above
+  std::uint64_t sum = 0;  ///< XXH64 of the notes, the key and the fields above
   std::array<char, 8> magic = kTokenCacheMagic;
 
   std::uint64_t ids_bytes() const { return num_tokens * bytes_of(width); }
@@ -55,11 +62,16 @@ struct TokenCacheTrailer {
     return (num_documents + 2 * num_masked) * sizeof(std::int64_t);
   }
 };
-static_assert(sizeof(TokenCacheTrailer) == 72);
+static_assert(sizeof(TokenCacheTrailer) == 80);
 
-/// Reads the trailer and checks it against the file's length and the key before it, which is the
-/// source in words. Throws Error{data} naming the file.
+/// What a token cache file says of its source, in words.
+struct TokenCacheWords {
+  std::string notes;  ///< how the files were read, in lines (CorpusReading); empty if plainly
+  std::string key;    ///< the source itself
+};
+/// Reads the trailer and checks it against the file's length and the words before it. Throws
+/// Error{data} naming the file.
 TokenCacheTrailer read_token_cache_trailer(const std::filesystem::path& path,
-                                           std::string* key = nullptr);
+                                           TokenCacheWords* words = nullptr);
 
 }  // namespace troupe::stages

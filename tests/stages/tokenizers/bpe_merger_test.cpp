@@ -1,4 +1,4 @@
-#include "stages/corpus/tokenizers/bpe/bpe_merger.h"
+#include "stages/corpus/tokenizers/models/bpe_merger.h"
 
 #include <boost/test/unit_test.hpp>
 #include <random>

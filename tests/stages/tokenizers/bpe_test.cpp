@@ -1,4 +1,4 @@
-#include "stages/corpus/tokenizers/bpe/bpe.h"
+#include "stages/corpus/tokenizers/models/bpe.h"
 
 #include <fmt/format.h>
 

@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 #include "stages/corpus/text/text_files.h"
 #include "stages/corpus/tokenizers/tokenizer.h"
@@ -25,8 +27,12 @@ using Ids = std::vector<std::int32_t>;
 
 /// Tokenizers with what the real library gives (make_golden.py).
 json goldens() {
-  std::ifstream file(std::filesystem::path(__FILE__).parent_path() / "golden.json");
-  return json::parse(file);
+  json all = json::array();
+  for (const char* name : {"golden.json", "golden_steps.json"}) {
+    std::ifstream file(std::filesystem::path(__FILE__).parent_path() / name);
+    for (json& golden : json::parse(file)) all.push_back(std::move(golden));
+  }
+  return all;
 }
 
 struct Fixture {
@@ -70,7 +76,7 @@ BOOST_AUTO_TEST_CASE(ids_and_texts_are_those_of_the_real_library) {
       const Ids ids = expected["ids"], with_frame = expected["framed"];
       BOOST_TEST_CONTEXT(golden["name"] << " of " << expected["text"]) {
         BOOST_TEST(tokenizer->encode(text) == ids, boost::test_tools::per_element());
-        Ids framed = tokenizer->encode_prompt(text);
+        Ids framed = tokenizer->encode_prompt(text, tokenizer->frame().before);
         const Ids after = tokenizer->frame().after;
         framed.insert(framed.end(), after.begin(), after.end());
         BOOST_TEST(framed == with_frame, boost::test_tools::per_element());
@@ -80,24 +86,40 @@ BOOST_AUTO_TEST_CASE(ids_and_texts_are_those_of_the_real_library) {
   }
 }
 
+/// A text that is long enough to be cut, of the texts of a golden file. A line has `line_texts` of
+/// them, or there is only one line if that is 0.
+std::string long_text(const json& golden, std::size_t line_texts, std::mt19937_64& random) {
+  std::string text;
+  while (text.size() < 4 * kPieceBytes) {
+    std::string part = golden["texts"][below(random, golden["texts"].size())]["text"];
+    if (line_texts == 0) std::ranges::replace(part, '\n', ' ');
+    text += part;
+    if (line_texts != 0 && below(random, line_texts) == 0) text += '\n';
+  }
+  return text;
+}
+
 BOOST_AUTO_TEST_CASE(a_document_has_the_same_ids_however_it_is_cut) {
   std::mt19937_64 random(test::fresh_seed());
-  int cut = 0;
+  std::set<std::string> cut_at_lines, cut_at_words;
   for (const json& golden : goldens()) {
     const auto tokenizer = open(golden["tokenizer"]);
-    if (tokenizer->cuts() == Cuts::nowhere) continue;
-    ++cut;
-    for (int round = 0; round < 20; ++round) {
-      std::string text;
-      while (text.size() < 4 * kPieceBytes) {
-        text += golden["texts"][below(random, golden["texts"].size())]["text"];
-        if (below(random, 3) == 0) text += '\n';
-      }
+    if (tokenizer->cuts().are_nowhere()) continue;
+    for (int round = 0; round < 24; ++round) {
+      const std::string text = long_text(golden, static_cast<std::size_t>(round % 3), random);
+      int pieces = 0;
+      for_each_piece_of(text, tokenizer->cuts(), [&](const Piece& /*piece*/) { ++pieces; });
+      if (pieces > 1) (round % 3 == 0 ? cut_at_words : cut_at_lines).insert(golden["name"]);
       BOOST_REQUIRE_MESSAGE(ids_of_pieces(*tokenizer, text) == tokenizer->encode(text),
                             golden["name"]);
     }
   }
-  BOOST_TEST(cut >= 3);
+  for (const char* name :
+       {"llama3", "gpt2", "qwen", "cl100k", "kimi", "tekken", "deepseek", "bert"})
+    BOOST_TEST(cut_at_lines.contains(name), name);
+  for (const char* name :
+       {"llama3", "gpt2", "qwen", "cl100k", "kimi", "tekken", "nfd", "deepseek", "unigram", "bert"})
+    BOOST_TEST(cut_at_words.contains(name), name);
 }
 
 BOOST_AUTO_TEST_CASE(invalid_parts_of_utf8_count_as_replacement_characters) {
@@ -129,10 +151,11 @@ BOOST_AUTO_TEST_CASE(what_is_not_supported_is_refused_by_file_and_part) {
   const json pair = json::array({"a", "b"});
   const std::vector<Case> cases = {
       {"/version", "2.0", {"version 2.0"}},
-      {"/normalizer", {{"type", "NFC"}}, {"normalizer: ", "NFC", "Prepend"}},
+      {"/normalizer", {{"type", "Nmt"}}, {"normalizer: ", "Nmt", "Prepend"}},
+      {"/normalizer", {{"type", "Precompiled"}}, {"Precompiled, a table of SentencePiece"}},
       {"/normalizer",
-       {{"type", "Sequence"}, {"normalizers", {{{"type", "Lowercase"}}}}},
-       {"normalizer.normalizers[0]", "Lowercase"}},
+       {{"type", "Sequence"}, {"normalizers", {{{"type", "ByteLevel"}}}}},
+       {"normalizer.normalizers[0]", "ByteLevel"}},
       {"/normalizer",
        {{"type", "Replace"}, {"pattern", {{"Regex", "\\w"}}}, {"content", "x"}},
        {"normalizer.pattern.Regex", "\\w"}},
@@ -142,18 +165,41 @@ BOOST_AUTO_TEST_CASE(what_is_not_supported_is_refused_by_file_and_part) {
       {"/normalizer",
        {{"type", "Replace"}, {"pattern", {{"String", ""}}}, {"content", "x"}},
        {"normalizer.pattern.String", "empty"}},
-      {"/pre_tokenizer", {{"type", "BertPreTokenizer"}}, {"pre_tokenizer: ", "BertPreTokenizer"}},
+      {"/pre_tokenizer", {{"type", "UnicodeScripts"}}, {"pre_tokenizer: ", "UnicodeScripts"}},
+      {"/pre_tokenizer", {{"type", "Metaspace"}, {"replacement", ""}}, {"replacement", "empty"}},
       {"/pre_tokenizer/prepend_scheme", "sometimes", {"sometimes", "first"}},
       {"/pre_tokenizer/add_prefix_space", false, {"add_prefix_space contradicts"}},
       {"/pre_tokenizer",
        {{"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "Frob"}},
        {"pre_tokenizer.behavior", "Frob"}},
       {"/pre_tokenizer",
-       {{"type", "Sequence"}, {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "Digits"}}}}},
-       {"Digits", "after ByteLevel"}},
-      {"/post_processor", {{"type", "BertProcessing"}}, {"post_processor: ", "BertProcessing"}},
-      {"/decoder", {{"type", "WordPiece"}}, {"decoder: ", "WordPiece"}},
-      {"/model/type", "Unigram", {"model: ", "Unigram", "only BPE"}},
+       {{"type", "Sequence"},
+        {"pretokenizers", {{{"type", "ByteLevel"}}, {{"type", "ByteLevel"}}}}},
+       {"pretokenizers[1]", "after ByteLevel"}},
+      {"/post_processor", {{"type", "Other"}}, {"post_processor: ", "Other", "BertProcessing"}},
+      {"/post_processor",
+       {{"type", "BertProcessing"}, {"cls", {"[CLS]", 1}}, {"sep", {"[SEP]"}}},
+       {"post_processor.sep", "its id"}},
+      {"/decoder", {{"type", "BPEDecoder"}}, {"decoder: ", "BPEDecoder", "WordPiece"}},
+      {"/model/type", "WordLevel", {"model: ", "WordLevel", "only BPE, Unigram, WordPiece"}},
+      {"/model", {{"type", "Unigram"}, {"vocab", {{"a", 0}}}}, {"model.vocab", "list"}},
+      {"/model", {{"type", "Unigram"}, {"vocab", json::array()}}, {"model.vocab", "no token"}},
+      {"/model",
+       {{"type", "Unigram"}, {"vocab", json::array({json::array({"a", "b"})})}},
+       {"model.vocab", "token 0", "SCORE"}},
+      {"/model",
+       {{"type", "Unigram"},
+        {"vocab", json::array({json::array({"a", 0}), json::array({"a", 1})})}},
+       {"\"a\" comes twice"}},
+      {"/model",
+       {{"type", "Unigram"}, {"unk_id", 1}, {"vocab", json::array({json::array({"a", 0})})}},
+       {"model.unk_id", "below 1"}},
+      {"/model",
+       {{"type", "WordPiece"}, {"vocab", {{"a", 0}}}},
+       {"model", "\"unk_token\" is missing"}},
+      {"/model",
+       {{"type", "WordPiece"}, {"vocab", {{"a", 0}}}, {"unk_token", "[UNK]"}},
+       {"model.unk_token", "[UNK]", "not in the vocabulary"}},
       {"/model/dropout", 0.1, {"model.dropout", "random"}},
       {"/model/end_of_word_suffix", "</w>", {"model.end_of_word_suffix", "</w>"}},
       {"/model/continuing_subword_prefix", "##", {"model.continuing_subword_prefix", "##"}},
@@ -175,6 +221,13 @@ BOOST_AUTO_TEST_CASE(what_is_not_supported_is_refused_by_file_and_part) {
     words.emplace_back("x.json: ");
     expect_error(ErrorKind::data, words, [&] { open(content); });
   }
+  json bytes = small();
+  bytes["pre_tokenizer"] = {{"type", "ByteLevel"}};
+  bytes["model"] = {{"type", "Unigram"}, {"vocab", json::array({json::array({"a", 0})})}};
+  expect_error(ErrorKind::data, {"Unigram", "ByteLevel"}, [&] { open(bytes); });
+  json letters = small();
+  letters["decoder"] = {{"type", "ByteLevel"}};
+  expect_error(ErrorKind::data, {"x.json: ", "Metaspace makes no bytes"}, [&] { open(letters); });
   json both = small();
   both["normalizer"] = {{"type", "Prepend"}, {"prepend", "_"}};
   both["pre_tokenizer"]["prepend_scheme"] = "first";
@@ -215,6 +268,18 @@ BOOST_AUTO_TEST_CASE(a_broken_file_is_refused_with_what_is_wrong) {
   const std::string large = dir.write("x.json", "{");
   std::filesystem::resize_file(large, std::uint64_t{1} << 40);
   expect_error(ErrorKind::data, {"x.json"}, [&] { Tokenizer::open(large); });
+}
+
+BOOST_AUTO_TEST_CASE(a_unigram_model_may_have_no_token_for_what_is_unknown) {
+  json content = small();
+  content["added_tokens"] = json::array();
+  content["pre_tokenizer"] = nullptr;
+  content["model"] = {{"type", "Unigram"},
+                      {"vocab", json::array({json::array({"a", -1}), json::array({"ab", -1.5}),
+                                             json::array({"b", -1})})}};
+  const auto tokenizer = open(content);
+  BOOST_TEST((tokenizer->encode("aabb") == Ids{0, 1, 2}));
+  expect_error(ErrorKind::data, {"no token for \"c\""}, [&] { tokenizer->encode("abc"); });
 }
 
 BOOST_AUTO_TEST_CASE(added_tokens_must_have_the_ids_that_the_library_gives_them) {

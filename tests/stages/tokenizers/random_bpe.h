@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "stages/corpus/tokenizers/bpe/bpe_model.h"
+#include "stages/corpus/tokenizers/models/bpe_model.h"
 #include "tests/support/mutate.h"
 
 namespace troupe::test {

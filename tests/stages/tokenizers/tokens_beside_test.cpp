@@ -29,7 +29,7 @@ ordered_json golden() {
 }
 
 Ids framed(const Tokenizer& tokenizer, const std::string& text) {
-  Ids ids = tokenizer.encode_prompt(text);
+  Ids ids = tokenizer.encode_prompt(text, tokenizer.frame().before);
   for (const std::int32_t id : tokenizer.frame().after) ids.push_back(id);
   return ids;
 }

@@ -20,6 +20,8 @@ class JsonPart {
   /// The file, and the place of the value in it.
   std::string where() const;
   const nlohmann::json& value() const { return value_; }
+  /// Another value in its place.
+  JsonPart with(const nlohmann::json& value) const { return JsonPart(file_, place_, value); }
 
   std::string text() const;
   std::int64_t integer() const;

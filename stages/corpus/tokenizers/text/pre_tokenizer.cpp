@@ -4,72 +4,79 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
+
+#include "stages/corpus/tokenizers/text/byte_alphabet.h"
+#include "stages/corpus/tokenizers/text/known_patterns.h"
+#include "stages/corpus/tokenizers/text/utf8.h"
 
 namespace troupe::stages {
 namespace {
 
-constexpr std::string_view kGpt2Words =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kLlama3Words =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*)"
-    R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
-/// Patterns whose matches fill a text and do not depend on what lies before them. None reaches from
-/// a newline to a character that is no white space, and none that ends with a lone newline depends
-/// on what follows.
-constexpr std::array<std::string_view, 2> kEndAtNewlines{kGpt2Words, kLlama3Words};
+/// Words by the pre-tokenizer Whitespace, whose \w is that of Unicode Technical Standard 18.
+constexpr std::string_view kWhitespaceWords =
+    R"([\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]+)"
+    R"(|[^\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}\p{White_Space}]+)";
 
 }  // namespace
 
 PreTokenizer::PreTokenizer(const std::optional<JsonPart>& part) {
-  if (part) read(*part);
+  if (!part) return;
+  read(*part);
+  if (spells_bytes_) steps_.emplace_back(ReadBytes{});
 }
 
 void PreTokenizer::read(const JsonPart& part) {
   const std::string type = part.type();
-  if (byte_level_) part.fail(fmt::format("{} comes after ByteLevel, which must be last", type));
   if (type == "Sequence") {
     for (const JsonPart& step : part.at("pretokenizers").items()) read(step);
-  } else if (type == "Split") {
+    return;
+  }
+  if (byte_level_ && !std::exchange(spells_bytes_, true)) {
+    steps_.emplace_back(SpellBytes{});
+    if (at_cut_ == AtCut::cuts_word) at_cut_ = AtCut::differs;  // a newline is a letter from now on
+  }
+  read_one(type, part);
+}
+
+void PreTokenizer::read_one(const std::string& type, const JsonPart& part) {
+  constexpr Delimiters kRemoved = Delimiters::removed, kIsolated = Delimiters::isolated;
+  if (type == "Split") {
     read_split(part);
-  } else if (type == "ByteLevel") {
-    read_byte_level(part);
-  } else if (type == "Metaspace") {
-    read_metaspace(part);
   } else if (type == "Digits") {
-    divide({.pattern = Regex("\\p{N}"),
-            .delimiters = part.flag("individual_digits", false) ? Delimiters::isolated
-                                                                : Delimiters::contiguous,
-            .matches = Matches::are_delimiters},
-           AtCut::cuts_word);
+    const bool individual = part.flag("individual_digits", false);
+    divide(Pattern::of_regex("\\p{N}"), individual ? kIsolated : Delimiters::contiguous);
+  } else if (type == "Punctuation") {
+    const auto behavior = part.find("behavior");
+    divide(Pattern::one_of(unicode_tables().punctuation),
+           behavior ? read_delimiters(*behavior) : kIsolated);
+  } else if (type == "WhitespaceSplit") {
+    divide_at_white_space();
+  } else if (type == "BertPreTokenizer") {
+    divide_at_white_space();
+    divide(Pattern::one_of(unicode_tables().punctuation), kIsolated);
+  } else if (type == "Whitespace") {
+    if (at_cut_ == AtCut::cuts_word) at_cut_ = AtCut::ends_words;
+    add_divide(Regex::of_pcre2(kWhitespaceWords), kRemoved, Matches::are_kept);
+  } else if (type == "ByteLevel" || type == "Metaspace") {
+    if (byte_level_) part.fail(fmt::format("{} comes after ByteLevel", type));
+    type == "ByteLevel" ? read_byte_level(part) : read_metaspace(part);
   } else {
     part.fail(fmt::format(
-        "pre-tokenizer {} is none of Split, ByteLevel, Metaspace, Digits, Sequence", type));
+        "pre-tokenizer {} is none of Split, ByteLevel, Metaspace, Digits, Punctuation, Whitespace, "
+        "WhitespaceSplit, BertPreTokenizer, Sequence",
+        type));
   }
 }
 
 void PreTokenizer::read_split(const JsonPart& part) {
-  Pattern pattern = Pattern::read(part.at("pattern"));
-  const Delimiters delimiters = read_delimiters(part.at("behavior"));
-  const bool invert = part.flag("invert", false);
-  AtCut at_cut = AtCut::differs;
-  if (pattern.literal && pattern.source.find('\n') == std::string::npos)
-    at_cut = AtCut::cuts_word;
-  else if (!invert && delimiters == Delimiters::isolated &&
-           std::ranges::find(kEndAtNewlines, pattern.source) != kEndAtNewlines.end())
-    at_cut = AtCut::ends_words;
-  divide({.pattern = std::move(pattern.regex),
-          .delimiters = delimiters,
-          .matches = invert ? Matches::are_kept : Matches::are_delimiters},
-         at_cut);
+  divide(Pattern::read(part.at("pattern")), read_delimiters(part.at("behavior")),
+         part.flag("invert", false) ? Matches::are_kept : Matches::are_delimiters);
 }
 
 void PreTokenizer::read_byte_level(const JsonPart& part) {
   if (part.flag("add_prefix_space", true)) prefix({.text = " "});
-  if (part.flag("use_regex", true))
-    divide({.pattern = Regex(kGpt2Words),
-            .delimiters = Delimiters::isolated,
-            .matches = Matches::are_delimiters},
-           AtCut::ends_words);
+  if (part.flag("use_regex", true)) divide(Pattern::of_regex(kGpt2Words), Delimiters::isolated);
   byte_level_ = true;
 }
 
@@ -81,19 +88,36 @@ void PreTokenizer::read_metaspace(const JsonPart& part) {
   // Files of older versions have this member instead.
   if (part.flag("add_prefix_space", scheme != "never") != (scheme != "never"))
     part.fail("add_prefix_space contradicts prepend_scheme");
+  if (mark.empty()) part.at("replacement").fail("must not be empty");
+  const bool splits = part.flag("split", true);
+  begins_words_at_spaces_ |= splits && steps_.empty();
   steps_.emplace_back(ReplaceSpaces{.with = mark});
   if (scheme != "never") prefix({.text = mark, .only_at_start = scheme == "first"});
-  if (part.flag("split", true))
-    divide({.pattern = Regex::literal(mark),
-            .delimiters = Delimiters::merged_with_next,
-            .matches = Matches::are_delimiters},
-           AtCut::cuts_word);
+  if (splits) divide(Pattern::of_text(mark), Delimiters::merged_with_next);
 }
 
-void PreTokenizer::divide(Divide step, AtCut at_cut) {
+void PreTokenizer::divide_at_white_space() {
+  if (at_cut_ == AtCut::cuts_word) at_cut_ = AtCut::ends_words;
+  add_divide(Regex("\\s"), Delimiters::removed, Matches::are_delimiters);
+}
+
+void PreTokenizer::divide(Pattern pattern, Delimiters delimiters, Matches matches) {
   // Where a word ends anyway, later steps do not see that the text was cut there.
-  if (at_cut_ == AtCut::cuts_word) at_cut_ = at_cut;
-  steps_.emplace_back(std::move(step));
+  if (at_cut_ == AtCut::cuts_word) {
+    auto& [kind, takes_newlines, not_before] = pattern.line_ends;
+    const bool merges = delimiters != Delimiters::isolated && delimiters != Delimiters::removed;
+    if (kind == LineEnds::Kind::unknown || (merges && takes_newlines))
+      at_cut_ = AtCut::differs;
+    else if (kind == LineEnds::Kind::ended)
+      at_cut_ = AtCut::ends_words;
+    if (not_before) not_before_.push_back(std::move(*not_before));
+  }
+  add_divide(std::move(pattern.regex), delimiters, matches);
+}
+
+void PreTokenizer::add_divide(Regex pattern, Delimiters delimiters, Matches matches) {
+  steps_.emplace_back(
+      Divide{.pattern = std::move(pattern), .delimiters = delimiters, .matches = matches});
 }
 
 void PreTokenizer::prefix(Prefix step) {
@@ -115,6 +139,30 @@ bool PreTokenizer::knows_start() const {
     const auto* prefix = std::get_if<Prefix>(&step);
     return prefix != nullptr && prefix->only_at_start;
   });
+}
+
+bool PreTokenizer::may_cut_before(std::string_view rest) const {
+  const std::string_view character = rest.substr(0, first_char_bytes(rest));
+  return std::ranges::all_of(not_before_,
+                             [&](const Regex& regex) { return regex.matches(character).empty(); });
+}
+
+std::size_t PreTokenizer::last_word_in(std::string_view text) const {
+  if (begins_words_at_spaces_) {
+    const std::size_t space = text.rfind(' ');
+    return space == std::string_view::npos ? 0 : space;
+  }
+  std::size_t begin = 0, end = text.size();
+  for (const Step& step : steps_) {
+    const auto* divide = std::get_if<Divide>(&step);
+    if (divide == nullptr) return std::holds_alternative<SpellBytes>(step) ? begin : 0;
+    const LastSplit last = last_split(text.substr(begin, end - begin), divide->pattern,
+                                      divide->delimiters, divide->matches);
+    end = begin + last.end;
+    begin += last.begin;
+    if (begin >= end) break;
+  }
+  return begin;
 }
 
 void PreTokenizer::apply(Words& words) const {
@@ -146,6 +194,19 @@ void PreTokenizer::apply(const Prefix& step, Words& words) {
     if (here && !word.text.starts_with(step.text))
       word.text = words.made.emplace_back(step.text + std::string(word.text));
   }
+}
+
+void PreTokenizer::apply(const SpellBytes& /*step*/, Words& words) {
+  for (Word& word : words.words) {
+    std::string& text = words.made.emplace_back();
+    for (const char byte : word.text) text += letter_of_byte(static_cast<unsigned char>(byte));
+    word.text = text;
+  }
+}
+
+void PreTokenizer::apply(const ReadBytes& /*step*/, Words& words) {
+  for (Word& word : words.words)
+    word.text = words.made.emplace_back(bytes_of_letters(word.text).value());
 }
 
 }  // namespace troupe::stages

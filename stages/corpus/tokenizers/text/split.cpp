@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "tensor/errors/error.h"
 
@@ -49,16 +50,34 @@ bool join(Delimiters delimiters, bool before, bool after) {
 
 }  // namespace
 
+Pattern Pattern::of_regex(const std::string& source) {
+  const Pcre2Pattern translated = to_pcre2(source);
+  Regex regex(source, translated);
+  LineEnds line_ends = line_ends_of(translated, regex);
+  return {.source = source, .regex = std::move(regex), .line_ends = std::move(line_ends)};
+}
+
+Pattern Pattern::of_text(const std::string& text) {
+  const bool has_newline = text.find('\n') != std::string::npos;
+  return {.source = text,
+          .literal = true,
+          .regex = Regex::literal(text),
+          .line_ends = {.kind = has_newline ? LineEnds::Kind::unknown : LineEnds::Kind::passed}};
+}
+
+Pattern Pattern::one_of(std::span<const CharacterRange> set) {
+  return {.source = "", .regex = Regex::one_of(set), .line_ends = {.kind = LineEnds::Kind::passed}};
+}
+
 Pattern Pattern::read(const JsonPart& part) {
   if (const auto text = part.find("String")) {
-    const std::string source = text->text();
-    if (source.empty()) text->fail("must not be empty");
-    return {.source = source, .literal = true, .regex = Regex::literal(source)};
+    if (text->text().empty()) text->fail("must not be empty");
+    return of_text(text->text());
   }
   const JsonPart regex = part.at("Regex");
   const std::string source = regex.text();
   try {
-    return {.source = source, .regex = Regex(source)};
+    return of_regex(source);
   } catch (const Error& error) {
     regex.fail(error.what());
   }
@@ -89,6 +108,26 @@ std::vector<std::string_view> split(std::string_view text, const Regex& pattern,
     before = delimiter;
   }
   return words;
+}
+
+LastSplit last_split(std::string_view text, const Regex& pattern, Delimiters delimiters,
+                     Matches matches) {
+  const Regex::Known known = pattern.known_matches(text);
+  LastSplit last{.begin = 0, .end = known.end};
+  if (known.matches.empty()) return last;
+  const ByteRange match = known.matches.back();
+  if (delimiters == Delimiters::removed || delimiters == Delimiters::isolated)
+    last.begin = match.end;
+  else if (matches == Matches::are_kept)
+    last.end = 0;
+  else if (delimiters == Delimiters::merged_with_previous)
+    last.begin = match.end;
+  else if (delimiters == Delimiters::merged_with_next)
+    last.begin = match.begin;
+  else  // the delimiters that are next to each other are one
+    for (std::size_t i = known.matches.size(); i-- > 0; last.begin = known.matches[i].begin)
+      if (i + 1 < known.matches.size() && known.matches[i].end < known.matches[i + 1].begin) break;
+  return last;
 }
 
 }  // namespace troupe::stages
