@@ -19,6 +19,8 @@ pkg_check_modules(ucx REQUIRED IMPORTED_TARGET ucx)                  # libucx-de
 pkg_check_modules(hwloc REQUIRED IMPORTED_TARGET hwloc)              # libhwloc-dev
 pkg_check_modules(sentencepiece REQUIRED IMPORTED_TARGET sentencepiece)  # libsentencepiece-dev
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)         # libpcre2-dev
+pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)     # libutf8proc-dev
+pkg_check_modules(packing REQUIRED IMPORTED_TARGET zlib libzstd liblzma)  # zlib1g-dev, libzstd-dev, liblzma-dev
 pkg_check_modules(prometheus REQUIRED IMPORTED_TARGET prometheus-cpp-pull)  # prometheus-cpp-dev
 find_package(civetweb REQUIRED)                                      # libcivetweb-dev
 find_package(CAF REQUIRED)                                           # libcaf-dev

@@ -42,6 +42,12 @@ function(troupe_cuda_test file)
       troupe_one_file_test(${file} "unit;cuda;thread" 120 troupe_host_cudart troupe_host_cudnn troupe_emulated_cuda
                            troupe_cuda_products troupe_cuda_host)
     endif()
+  elseif(name STREQUAL "cudnn_document_attention_test")
+    if(TARGET troupe_cuda)
+      troupe_one_file_test(${file} "unit;cuda" 300 troupe_emulated_device troupe_host_cudnn)
+      set(folder ${CMAKE_SOURCE_DIR}/tensor/cuda/attention)
+      target_sources(tensor.${name} PRIVATE ${folder}/cudnn_document_attention.cpp ${folder}/cudnn_plans.cpp)
+    endif()
   elseif(name STREQUAL "host_cudart_test")
     if(TARGET troupe_cuda)
       troupe_one_file_test(${file} "unit;cuda;thread" 120 troupe_host_cudart)
@@ -67,13 +73,18 @@ function(troupe_cuda_test file)
       set_property(TEST cuda.${name} APPEND PROPERTY
                    ENVIRONMENT "TROUPE_KERNEL_OBJECTS=$<JOIN:$<TARGET_OBJECTS:troupe_cuda_kernels>,:>")
     endif()
+  elseif(file STREQUAL "cuda/channel_test.cpp")
+    if(TARGET troupe_cuda)
+      troupe_one_file_test(${file} "unit;cuda;thread" 600 troupe_transport troupe_host_cudart troupe_host_cudnn
+                           troupe_emulated_cuda troupe_cuda_products troupe_cuda_host)
+    endif()
   elseif(name MATCHES "^nccl_")  # over the fake NCCL
     if(TROUPE_NCCL_HEADERS)
       troupe_one_file_test(${file} "unit;cuda" 600 troupe_emulated_device)
       target_compile_definitions(cuda.${name} PRIVATE TROUPE_FAKE_NCCL_FOLDER="${CMAKE_BINARY_DIR}/tests/emulated")
       add_dependencies(cuda.${name} troupe_fake_nccl)
     endif()
-  elseif(name MATCHES "^(emulated_device|device_groups|device_edges)_test$")  # their runs open the emulated GPU
+  elseif(name MATCHES "^(emulated_(device|ranks)|device_(groups|edges))_test$")  # their runs open the emulated GPU
     if(TROUPE_CUDA_HEADERS AND NOT TROUPE_SANITIZE AND (TROUPE_NCCL_HEADERS OR NOT name STREQUAL "device_groups_test"))
       troupe_one_file_test(${file} "e2e;cuda" 300 troupe_program)
       add_dependencies(e2e.${name} troupe_emulated_cuda_path)
@@ -104,9 +115,9 @@ if(TARGET troupe_cuda)
               $<TARGET_OBJECTS:troupe_cuda_products>)
   target_link_libraries(troupe_cublaslt_device PUBLIC troupe_emulated_device troupe_cuda_plans ${CUBLASLT_LIBRARY}
                                                       ${CUDART_LIBRARY} rt ${CMAKE_DL_LIBS})
-  # What the device itself runs over on the host: a runtime, and a cuDNN that makes plans and runs none.
+  # What the device itself runs over on the host: a runtime, and a cuDNN whose plans for documents alone run.
   add_subdirectory(host_cudart)
-  add_library(troupe_host_cudnn OBJECT support/host_cudnn.cpp)
+  add_library(troupe_host_cudnn OBJECT support/host_cudnn.cpp support/document_plan.cpp)
   target_link_libraries(troupe_host_cudnn PUBLIC troupe_emulated_grid troupe_cuda_plans)
 endif()
 if(kernels)

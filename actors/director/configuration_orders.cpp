@@ -49,7 +49,8 @@ ConfigurationOrders::ConfigurationOrders(const RunSpec& spec, EnterConfiguration
 /// Whether replicas of a stage receive the same Peers messages about each other. They all know each
 /// other; with many of them, messages for each one would be work for every pair.
 bool ConfigurationOrders::shares_replicas() const {
-  return whole_.configuration.shape.mesh.dp > static_cast<int>(kMembersOfMessage);
+  const RunSpec::Mesh& mesh = whole_.configuration.shape.mesh;
+  return mesh.is_even() && mesh.dp > static_cast<int>(kMembersOfMessage);
 }
 
 /// The members that a member must know, without those in messages shared by its replicas.

@@ -46,7 +46,7 @@ Director::Director(caf::actor_config& config, DirectorContext context)
                                 .evaluated = context_.predecessor.evaluated}),
       parameters_(std::make_shared<std::vector<stages::ParameterInfo>>(
           stages::parameters_of(context_.spec.model))),
-      liveness_(context_.spec.recovery, hears_host()),
+      liveness_(context_.spec.recovery, hears_host(), cpu_seconds()),
       reported_(context_.left.empty() ? context_.first_step : context_.predecessor.reported) {
   limits_.set("", context_.ends_s, now_s());
 }
@@ -133,8 +133,8 @@ void Director::on_ranks_watched(const RanksWatched& by) {
       protocol_.phase() == DirectorProtocol::Phase::gathering)
     return;
   const RunSpec::Mesh& mesh = configuration.shape.mesh;
-  const int first = rank_at(mesh, {.replica = by.replica});
-  for (int i = 0; i < mesh.ranks_of_replica(); ++i)
+  const int first = first_rank_of(mesh, by.replica);
+  for (int i = 0; i < mesh.ranks_of_replica(by.replica); ++i)
     liveness_.forget(configuration.members.at(first + i).incarnation);
 }
 
@@ -162,6 +162,12 @@ void Director::on_vote(const ReplicaVote& vote) {
 Liveness::HearsHost Director::hears_host() const {
   return [&processes = context_.processes](std::uint64_t worker) {
     return processes.hears_host_of(worker);
+  };
+}
+
+Liveness::CpuSeconds Director::cpu_seconds() const {
+  return [&processes = context_.processes](std::uint64_t worker) {
+    return processes.cpu_seconds(worker);
   };
 }
 

@@ -95,6 +95,7 @@ class Director : public ControlActor {
   std::optional<std::uint64_t> sender();
   std::string sender_name();
   Liveness::HearsHost hears_host() const;
+  Liveness::CpuSeconds cpu_seconds() const;
   void watch_over_workers();
   void leave_in_time();
   void report_own_activity();
@@ -200,6 +201,7 @@ class Director : public ControlActor {
   std::uint64_t refused_ = 0;                   ///< number of impossible messages
   std::vector<double> handler_s_;               ///< for DirectorActivity::handler_s
   double step_begin_s_ = 0, save_begin_s_ = 0;  ///< on the monotonic clock
+  std::int64_t tapped_ = 0;                     ///< the newest step that was ordered with taps
   std::string unfinished_;  ///< directory of the newest checkpoint that was ordered
 };
 

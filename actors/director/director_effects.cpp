@@ -24,9 +24,15 @@ Pipeline pipeline_of(const RunSpec& spec, const ClusterShape& shape) {
   Pipeline pipeline{.pp = shape.mesh.pp,
                     .dp = shape.mesh.dp,
                     .tp = shape.mesh.tp,
+                    .dp_of_stage = {},
+                    .tp_of_stage = {},
                     .stage_of_chunk = {},
                     .copies = shape.layout.copies(),
                     .microbatches = spec.batch.microbatches(shape.mesh.dp)};
+  for (const auto& [dp, tp] : shape.mesh.widths) {
+    pipeline.dp_of_stage.push_back(dp);
+    pipeline.tp_of_stage.push_back(tp);
+  }
   for (const auto& chunk : shape.layout.chunks) pipeline.stage_of_chunk.push_back(chunk.stage);
   return pipeline;
 }
@@ -143,17 +149,18 @@ void Director::begin(const StartConfiguration& order) {
         {.actor = workers_.at(member.incarnation), .incarnation = member.incarnation});
   const RunSpec::Mesh& mesh = configuration.shape.mesh;
   for (int replica = 0; replica < mesh.dp; ++replica) {
-    const auto first = members.begin() + rank_at(mesh, {.replica = replica});
-    replicas_.push_back(spawn<ReplicaActor>(
-        ReplicaContext{.replica = replica,
-                       .ranks = std::vector<RankHandle>(first, first + mesh.ranks_of_replica()),
-                       .parameters = parameters_,
-                       .recovery = context_.spec.recovery,
-                       .hears_host = hears_host(),
-                       .director = self,
-                       .hub = context_.hub,
-                       .board = context_.board,
-                       .processes = context_.processes}));
+    const auto first = members.begin() + first_rank_of(mesh, replica);
+    replicas_.push_back(spawn<ReplicaActor>(ReplicaContext{
+        .replica = replica,
+        .ranks = std::vector<RankHandle>(first, first + mesh.ranks_of_replica(replica)),
+        .parameters = parameters_,
+        .recovery = context_.spec.recovery,
+        .hears_host = hears_host(),
+        .cpu_seconds = cpu_seconds(),
+        .director = self,
+        .hub = context_.hub,
+        .board = context_.board,
+        .processes = context_.processes}));
   }
   const bool own = !state.from_memory && protocol_.saved() == state.step;
   const bool anew = own || context_.spec.checkpoint.resume.empty();
@@ -238,11 +245,15 @@ void Director::tell_of_groups(GroupsState state) {
 
 void Director::perform(const OrderStep& effect) {
   if (effect.step == context_.first_step + 1) step_begin_s_ = now_s();
+  // A step that is ordered ahead of a commit does not know yet which samples that step has left.
+  const bool knows_taps = tapped_ <= protocol_.committed();
+  std::vector<TapRequest> taps = knows_taps ? context_.hub.taps() : std::vector<TapRequest>();
+  if (!taps.empty()) tapped_ = effect.step;
   order_all(RunStep{.configuration = protocol_.configuration().number,
                     .step = effect.step,
                     .trace = context_.hub.wanted<ActionsTraced>() || scheduler_measures_,
                     .own_groups = own_groups(),
-                    .taps = context_.hub.taps()});
+                    .taps = std::move(taps)});
 }
 
 void Director::perform(const OrderCommit& effect) {

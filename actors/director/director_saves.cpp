@@ -15,6 +15,8 @@ stages::Training training_of(const RunSpec& spec, std::int64_t step) {
           .shuffle = spec.data.shuffle,
           .documents = std::string(stages::name_of(spec.batch.documents)),
           .loss_on = std::string(stages::name_of(spec.data.loss_on)),
+          .bos = spec.data.rules.bos,
+          .end_of_document = spec.data.rules.end_of_document,
           .global = spec.batch.global,
           .lr = stages::learning_rate(spec.optimizer, step)};
 }

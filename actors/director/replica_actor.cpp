@@ -25,9 +25,10 @@ std::string difference_of(const Ready& ready, const ClusterShape& shape) {
 ReplicaActor::ReplicaActor(caf::actor_config& config, ReplicaContext context)
     : ControlActor(config),
       context_(std::move(context)),
-      liveness_(context_.recovery, context_.hears_host),
+      liveness_(context_.recovery, context_.hears_host, context_.cpu_seconds),
       ready_(context_.ranks.size()),
       prepared_(context_.ranks.size()),
+      copied_(context_.ranks.size()),
       saved_(context_.ranks.size()),
       evaluated_{RankAnswers<Evaluated>(context_.ranks.size()),
                  RankAnswers<Evaluated>(context_.ranks.size())} {}
@@ -39,6 +40,7 @@ caf::behavior ReplicaActor::make_behavior() {
       {
           [this](const Ready& answer) { take(answer, "Ready"); },
           [this](const Prepared& answer) { take(answer, "Prepared"); },
+          [this](const Copied& answer) { take(answer, "Copied"); },
           [this](const Saved& answer) { take(answer, "Saved"); },
           [this](const Evaluated& answer) { take(answer, "Evaluated"); },
           [this](const TracedActions& seen) { take(seen, "TracedActions"); },
@@ -70,7 +72,7 @@ void ReplicaActor::on_exit() {
 }
 
 int ReplicaActor::first_rank(const ConfigurationOrders& orders) const {
-  return rank_at(orders.configuration().shape.mesh, {.replica = context_.replica});
+  return first_rank_of(orders.configuration().shape.mesh, context_.replica);
 }
 
 void ReplicaActor::begin(const std::shared_ptr<const ConfigurationOrders>& orders) {
@@ -97,6 +99,7 @@ ReplicaPart ReplicaActor::part() const {
   const Configuration& configuration = orders_->configuration();
   return {.configuration = configuration.number,
           .replica = context_.replica,
+          .first_rank = first_rank_of(configuration.shape.mesh, context_.replica),
           .ranks_of_replica = static_cast<int>(context_.ranks.size()),
           .num_ranks = configuration.num_ranks(),
           .num_chunks = static_cast<int>(configuration.shape.layout.chunks.size()),
@@ -174,12 +177,19 @@ void ReplicaActor::add(const Prepared& answer) {
                           .body = large});
   if (!prepared_.add(index_of(answer.rank), answer)) return;
   const auto& votes = prepared_.answers();
-  send(context_.director,
-       ReplicaVote{
-           .sum = aggregate_votes(context_.replica, votes, ready_.answers(),
-                                  orders_->configuration().shape.mesh.tp, *context_.parameters),
-           .measured = std::make_shared<StepReport::Measured>(
-               measured(orders_->configuration().shape.mesh, votes))});
+  send(
+      context_.director,
+      ReplicaVote{.sum = aggregate_votes(context_.replica, votes, ready_.answers(),
+                                         orders_->configuration().shape.mesh, *context_.parameters),
+                  .measured = std::make_shared<StepReport::Measured>(
+                      measured(orders_->configuration().shape.mesh, votes))});
+}
+
+void ReplicaActor::add(const Copied& answer) {
+  if (!copied_.add(index_of(answer.rank), answer)) return;
+  send(context_.director, Event{ReplicaCopied{.configuration = answer.configuration,
+                                              .step = answer.step,
+                                              .replica = context_.replica}});
 }
 
 void ReplicaActor::add(const Saved& answer) {

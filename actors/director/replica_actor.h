@@ -73,6 +73,7 @@ struct ReplicaContext {
   std::shared_ptr<const std::vector<stages::ParameterInfo>> parameters;
   RunSpec::Recovery recovery;
   Liveness::HearsHost hears_host;
+  Liveness::CpuSeconds cpu_seconds;
   caf::actor director;
   Hub& hub;
   StatusBoard& board;
@@ -112,6 +113,7 @@ class ReplicaActor : public ControlActor {
   void add(const TracedActions& seen);
   void add(const Ready& answer);
   void add(const Prepared& answer);
+  void add(const Copied& answer);
   void add(const Saved& answer);
   void add(const Evaluated& answer);
   void on_failure(const std::string& what) override;
@@ -127,6 +129,7 @@ class ReplicaActor : public ControlActor {
   Liveness liveness_;
   RankAnswers<Ready> ready_;
   RankAnswers<Prepared> prepared_;
+  RankAnswers<Copied> copied_;
   RankAnswers<Saved> saved_;
   std::array<RankAnswers<Evaluated>, 2> evaluated_;  // answers for even and for odd batches
 };

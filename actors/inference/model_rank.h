@@ -1,12 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 
 #include "actors/inference/stage_edges.h"
 #include "tensor/device/process_group.h"
+#include "transport/collectives/one_shot_members.h"
 #include "transport/node/ucx_node.h"
 
 namespace troupe::actors {
@@ -27,6 +29,11 @@ class ModelRank {
   void join(const stages::ModelPart& part, std::span<const std::string> addresses,
             tensor::Device& device, const StageMessages& messages);
 
+  /// Lets shards sum few rows in each other's memory, where their devices can; what it returns is
+  /// valid until leave(). All shards of a stage call it after join(), and before the first
+  /// collective. Waits for the others, so that abort() should be at hand.
+  const transport::MadeOneShot& make_one_shot(tensor::Device& device);
+
   /// Ends all ways to others, before the device ends. No collective may be under way, and nothing
   /// is called afterwards.
   void leave();
@@ -44,6 +51,10 @@ class ModelRank {
  private:
   std::unique_ptr<transport::UcxNode> node_;
   std::unique_ptr<tensor::ProcessGroup> shards_;
+  tensor::ProcessGroup* hosts_ = nullptr;  ///< the group of hosts in shards_
+  std::mutex mutex_;                       // guards one_shot_, when it changes, and reason_
+  transport::MadeOneShot one_shot_;
+  std::string reason_;  ///< of an abort
   std::optional<StageEdges> edges_;
 };
 

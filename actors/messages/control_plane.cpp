@@ -58,6 +58,7 @@ ControlPlaneConfig::ControlPlaneConfig(std::size_t num_threads) {
   add_message_type<TracedActions>("TracedActions");
   add_message_type<Tapped>("Tapped");
   add_message_type<ParameterHistograms>("ParameterHistograms");
+  add_message_type<Copied>("Copied");
   add_message_type<Saved>("Saved");
   add_message_type<Evaluated>("Evaluated");
   add_message_type<Failed>("Failed");

@@ -20,10 +20,11 @@ using StageRef =
                      caf::reacts_to<Evaluate>, caf::reacts_to<Finish>, caf::reacts_to<NewDirector>>;
 
 /// A replica's actor, in the launcher: accepts what its stages answer within a configuration.
-using ReplicaRef = caf::typed_actor<caf::reacts_to<Ready>, caf::reacts_to<Prepared>,
-                                    caf::reacts_to<Saved>, caf::reacts_to<Evaluated>,
-                                    caf::reacts_to<TracedActions>, caf::reacts_to<Tapped>,
-                                    caf::reacts_to<ParameterHistograms>, caf::reacts_to<Heartbeat>>;
+using ReplicaRef =
+    caf::typed_actor<caf::reacts_to<Ready>, caf::reacts_to<Copied>, caf::reacts_to<Prepared>,
+                     caf::reacts_to<Saved>, caf::reacts_to<Evaluated>,
+                     caf::reacts_to<TracedActions>, caf::reacts_to<Tapped>,
+                     caf::reacts_to<ParameterHistograms>, caf::reacts_to<Heartbeat>>;
 
 /// The director, in the launcher: accepts what a worker sends outside a configuration, or about
 /// itself.

@@ -39,7 +39,7 @@ std::string fault_of_place(const Answer& answer, const ReplicaPart& part) {
   if (answer.configuration != part.configuration)
     return fmt::format("configuration {}, but configuration {} runs", answer.configuration,
                        part.configuration);
-  const int first = part.replica * part.ranks_of_replica;
+  const int first = part.first_rank;
   if (answer.rank < first || answer.rank >= first + part.ranks_of_replica)
     return fmt::format("rank {}, but the ranks of replica {} are {} to {}", answer.rank,
                        part.replica, first, first + part.ranks_of_replica - 1);
@@ -55,10 +55,16 @@ std::string fault_of_step(const Answer& answer, const ReplicaPart& part, std::in
 }
 
 std::string fault_of_shape(const ClusterShape& shape) {
-  const auto [pp, dp, tp, sequence_parallel] = shape.mesh;
+  const int pp = shape.mesh.pp, dp = shape.mesh.dp, tp = shape.mesh.tp;
   if (pp < 1 || dp < 1 || tp < 1 || pp > kMostRanks || dp > kMostRanks / pp ||
       tp > kMostRanks / pp / dp)
     return fmt::format("a mesh of {} x {} x {} ranks", pp, dp, tp);
+  const auto& widths = shape.mesh.widths;
+  if (!widths.empty() && std::ssize(widths) != pp)
+    return fmt::format("{} widths of {} stages", widths.size(), pp);
+  for (const auto& [replicas, shards] : widths)
+    if (replicas < 1 || shards < 1 || replicas > dp || shards > tp || dp % replicas != 0)
+      return fmt::format("a stage of {} x {} ranks in a mesh of {} x {}", replicas, shards, dp, tp);
   if (shape.schedule.chunks < 1 || shape.schedule.chunks > kMostRanks)
     return fmt::format("{} chunks a stage", shape.schedule.chunks);
   if (shape.layout.stages != pp)
@@ -111,6 +117,10 @@ std::string fault_in(const Prepared& answer, const ReplicaPart& part) {
         return is_duration(row.time_s) && is_duration(row.exposed_s);
       });
   return are_times ? "" : "a time that is not finite or is negative";
+}
+
+std::string fault_in(const Copied& answer, const ReplicaPart& part) {
+  return fault_of_step(answer, part, part.committed, part.committed);
 }
 
 std::string fault_in(const Saved& answer, const ReplicaPart& part) {

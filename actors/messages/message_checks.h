@@ -16,6 +16,7 @@ namespace troupe::actors {
 struct ReplicaPart {
   std::uint32_t configuration = 0;
   int replica = 0;
+  int first_rank = 0;
   int ranks_of_replica = 1;
   int num_ranks = 1;
   int num_chunks = 1;
@@ -25,6 +26,7 @@ struct ReplicaPart {
 // Each function returns why the message is impossible; empty if it is possible.
 std::string fault_in(const Ready& answer, const ReplicaPart& part);
 std::string fault_in(const Prepared& answer, const ReplicaPart& part);
+std::string fault_in(const Copied& answer, const ReplicaPart& part);
 std::string fault_in(const Saved& answer, const ReplicaPart& part);
 std::string fault_in(const Evaluated& answer, const ReplicaPart& part);
 std::string fault_in(const TracedActions& actions, const ReplicaPart& part);

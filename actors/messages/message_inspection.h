@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bit>
 #include <caf/error.hpp>
 #include <caf/meta/load_callback.hpp>
 #include <caf/sec.hpp>
@@ -11,54 +10,13 @@
 #include "actors/messages/file_messages.h"
 #include "actors/messages/join_messages.h"
 #include "actors/messages/messages.h"
+#include "actors/messages/numbers_on_wire.h"
 #include "actors/messages/survey_messages.h"
 #include "actors/messages/takeover_messages.h"
 
-// How CAF serialises the messages of the control plane: field by field. Floating-point numbers are
-// sent as their bits, because CAF 0.17 cannot encode infinities.
+// How CAF serialises the messages of the control plane: field by field.
 
 namespace troupe::actors {
-
-/// Numbers that are sent as their bits.
-struct NumberOnWire {
-  double& number;
-};
-struct NumbersOnWire {
-  std::vector<double>& numbers;
-};
-template <typename Field>
-Field& on_wire(Field& field) {
-  return field;
-}
-inline NumberOnWire on_wire(double& number) {
-  return {number};
-}
-inline NumbersOnWire on_wire(std::vector<double>& numbers) {
-  return {numbers};
-}
-
-template <typename Inspector>
-typename Inspector::result_type inspect(Inspector& f, NumberOnWire& x) {
-  auto bits = std::bit_cast<std::uint64_t>(x.number);
-  const auto load = [&]() -> caf::error {
-    x.number = std::bit_cast<double>(bits);
-    return caf::none;
-  };
-  return f(bits, caf::meta::load_callback(load));
-}
-
-template <typename Inspector>
-typename Inspector::result_type inspect(Inspector& f, NumbersOnWire& x) {
-  std::vector<std::uint64_t> bits;
-  if constexpr (Inspector::reads_state)
-    for (const double number : x.numbers) bits.push_back(std::bit_cast<std::uint64_t>(number));
-  const auto load = [&]() -> caf::error {
-    x.numbers.clear();
-    for (const std::uint64_t number : bits) x.numbers.push_back(std::bit_cast<double>(number));
-    return caf::none;
-  };
-  return f(bits, caf::meta::load_callback(load));
-}
 
 #define TROUPE_INSPECT(Type, ...)                                               \
   template <typename Inspector>                                                 \
@@ -68,7 +26,8 @@ typename Inspector::result_type inspect(Inspector& f, NumbersOnWire& x) {
 
 TROUPE_INSPECT(WorkerGpu, x.index, x.name, x.uuid)
 TROUPE_INSPECT(Member, x.id, x.incarnation, x.pid, x.host, x.address, x.gpu)
-TROUPE_INSPECT(RunSpec::Mesh, x.pp, x.dp, x.tp, x.sequence_parallel)
+TROUPE_INSPECT(RunSpec::Width, x.dp, x.tp)
+TROUPE_INSPECT(RunSpec::Mesh, x.pp, x.dp, x.tp, x.sequence_parallel, x.widths)
 TROUPE_INSPECT(RunSpec::Schedule, x.kind, x.chunks, x.csv, x.costs)
 TROUPE_INSPECT(Layout::Chunk, x.first_layer, x.end_layer, x.stage)
 TROUPE_INSPECT(ChunkRun, x.first, x.stage_step, x.chunks)
@@ -170,6 +129,7 @@ TROUPE_INSPECT(TensorSummary, x.elements, x.not_finite, x.norm, x.mean, x.min, x
 TROUPE_INSPECT(TensorTapped, x.to, x.backward, x.microbatch, x.summary, x.file, x.error)
 TROUPE_INSPECT(ParametersSeen::Row, x.tensor, x.is_gradient, x.whole, x.part)
 TROUPE_INSPECT(ParametersSeen, x.rows)
+TROUPE_INSPECT(Copied, x.configuration, x.step, x.rank)
 TROUPE_INSPECT(Saved, x.configuration, x.step, x.rank, x.error, x.for_good)
 TROUPE_INSPECT(Evaluated, x.configuration, x.step, x.batch, x.rank, x.loss_sum, x.targets)
 TROUPE_INSPECT(Failed, x.configuration, x.incarnation, x.kind, x.message, x.of_gpu)

@@ -144,6 +144,13 @@ struct Ready {
   Difference difference;
 };
 
+/// This rank holds the state that it keeps a copy of, or keeps none (tells_of_copies()).
+struct Copied {
+  std::uint32_t configuration = 0;
+  std::int64_t step = 0;  ///< updates in that state
+  int rank = 0;
+};
+
 struct Saved {
   std::uint32_t configuration = 0;
   std::int64_t step = 0;

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <utility>
 
 namespace troupe::actors {
@@ -30,6 +31,17 @@ class OrderQueue {
   T pop() {
     std::unique_lock lock(mutex_);
     filled_.wait(lock, [this] { return !values_.empty(); });
+    T value = std::move(values_.front());
+    values_.pop_front();
+    return value;
+  }
+
+  /// Removes the first value if `wanted` is true of it; blocks until there is one.
+  template <typename Wanted>
+  std::optional<T> pop_if(Wanted wanted) {
+    std::unique_lock lock(mutex_);
+    filled_.wait(lock, [this] { return !values_.empty(); });
+    if (!wanted(std::as_const(values_.front()))) return std::nullopt;
     T value = std::move(values_.front());
     values_.pop_front();
     return value;

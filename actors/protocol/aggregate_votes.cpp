@@ -5,16 +5,16 @@
 namespace troupe::actors {
 namespace {
 
-/// The place of the rank that gave a vote.
-std::string place(int replica, std::size_t vote, int shards) {
-  const std::size_t stage = vote / static_cast<std::size_t>(shards);
-  return "on stage " + std::to_string(stage) + " of replica " + std::to_string(replica);
+/// The place of a rank, for people.
+std::string place(const RunSpec::Mesh& mesh, int rank) {
+  const RankPlace at = place_of(mesh, rank);
+  return "on stage " + std::to_string(at.stage) + " of replica " + std::to_string(at.replica);
 }
 
 }  // namespace
 
 ReplicaPrepared aggregate_votes(int replica, const std::vector<Prepared>& votes,
-                                const std::vector<Ready>& ready, int shards,
+                                const std::vector<Ready>& ready, const RunSpec::Mesh& mesh,
                                 const std::vector<stages::ParameterInfo>& parameters) {
   ReplicaPrepared sum{.configuration = votes.front().configuration,
                       .step = votes.front().step,
@@ -27,7 +27,7 @@ ReplicaPrepared aggregate_votes(int replica, const std::vector<Prepared>& votes,
     sum.loss_sum += vote.loss_sum;
     if (vote.bad_microbatch >= 0 && sum.not_finite.empty())
       sum.not_finite = "the loss of microbatch " + std::to_string(vote.bad_microbatch) +
-                       " is not finite " + place(replica, v, shards);
+                       " is not finite " + place(mesh, vote.rank);
     if (!vote.bad_gradient.empty() && sum.not_finite.empty()) {
       sum.not_finite = "rank " + std::to_string(vote.rank) + ": " + vote.bad_gradient;
       sum.is_own = true;
@@ -38,8 +38,8 @@ ReplicaPrepared aggregate_votes(int replica, const std::vector<Prepared>& votes,
   for (std::size_t v = 0; v < votes.size() && sum.not_finite.empty(); ++v)
     for (const std::uint32_t i : ready[v].parameters)
       if (i < squares.size() && !std::isfinite(squares[i]) && sum.not_finite.empty())
-        sum.not_finite =
-            "the gradient of " + parameters[i].name + " is not finite " + place(replica, v, shards);
+        sum.not_finite = "the gradient of " + parameters[i].name + " is not finite " +
+                         place(mesh, votes[v].rank);
   for (const double x : squares) sum.squared_norm += x;
   return sum;
 }

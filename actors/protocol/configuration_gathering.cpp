@@ -22,8 +22,8 @@ std::vector<PlacedWorker> members_left(const Configuration& kept, int replica, c
   std::vector<PlacedWorker> left;
   const RunSpec::Mesh& mesh = kept.shape.mesh;
   if (replica >= mesh.dp) return left;
-  const int first = rank_at(mesh, {.replica = replica});
-  for (int rank = first; rank < first + mesh.ranks_of_replica(); ++rank) {
+  const int first = first_rank_of(mesh, replica);
+  for (int rank = first; rank < first + mesh.ranks_of_replica(replica); ++rank) {
     const std::uint64_t incarnation = kept.members.at(rank).incarnation;
     if (roster.stays(incarnation) &&
         (hosts.empty() || hosts.contains(roster.find(incarnation)->host)))
@@ -35,6 +35,18 @@ std::vector<PlacedWorker> members_left(const Configuration& kept, int replica, c
 bool moves_up(const RunSpec::Mesh& mesh, const Configuration& kept,
               const std::vector<PlacedWorker>& there) {
   return mesh.pp < kept.shape.mesh.pp && static_cast<int>(there.size()) <= mesh.ranks_of_replica();
+}
+
+/// Those who had a rank, stay, and have none yet: a stage that becomes narrower gives its workers
+/// to others.
+std::vector<std::uint64_t> members_without_rank(const Configuration& kept, const Roster& roster,
+                                                const RankAssignment& assignment,
+                                                const std::set<std::string>& hosts) {
+  std::vector<std::uint64_t> workers;
+  for (int replica = 0; replica < kept.shape.mesh.dp && kept.number > 0; ++replica)
+    for (const auto& [place, incarnation] : members_left(kept, replica, roster, hosts))
+      if (rank_of(incarnation, assignment) < 0) workers.push_back(incarnation);
+  return workers;
 }
 
 RankAssignment assign_ranks(const TargetShape& target, const Configuration& kept,
@@ -62,20 +74,22 @@ RankAssignment assign_ranks(const TargetShape& target, const Configuration& kept
   };
   for (int replica = 0; replica < mesh.dp && kept.number > 0; ++replica) {
     const auto there = members_left(kept, target.continued(replica), roster, hosts);
-    const auto first = static_cast<std::size_t>(rank_at(mesh, {.replica = replica}));
+    const auto first = static_cast<std::size_t>(first_rank_of(mesh, replica));
     if (moves_up(mesh, kept, there)) {
       std::vector<std::uint64_t> workers;
       for (const auto& [place, incarnation] : there) workers.push_back(incarnation);
-      fill(workers, first, first + static_cast<std::size_t>(mesh.ranks_of_replica()));
+      fill(workers, first, first + static_cast<std::size_t>(mesh.ranks_of_replica(replica)));
       continue;
     }
     for (auto [place, incarnation] : there) {
       place.replica = replica;
-      if (place.stage >= mesh.pp || place.shard >= mesh.tp) continue;
+      if (!has_place(mesh, place)) continue;
       const auto rank = static_cast<std::size_t>(rank_at(mesh, place));
       if (host_of(incarnation) == wanted_at(rank)) assignment[rank] = incarnation;
     }
   }
+  if (!mesh.is_even() || !kept.shape.mesh.is_even())
+    fill(members_without_rank(kept, roster, assignment, hosts), 0, assignment.size());
   fill(idle_workers(kept, roster), 0, assignment.size());
   return assignment;
 }

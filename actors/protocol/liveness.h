@@ -17,6 +17,8 @@ namespace troupe::actors {
 inline constexpr std::chrono::milliseconds kLivenessTick{250};
 /// The time that a worker has to start and join, or to halt, in seconds.
 inline constexpr double kJoinDeadline = 60;
+/// The time that a worker may be silent while it uses processor time, in seconds.
+inline constexpr double kStarvedDeadline = 30;
 
 /// Judges from heartbeats which workers are silent or hang. It has no clock, but counts its owner's
 /// ticks, so that no worker is judged wrongly when the machine sleeps or the launcher is stopped.
@@ -26,9 +28,14 @@ class Liveness {
   /// heard either, and nothing is counted against them: the host is lost soon, with all of them, or
   /// is heard again, and so are they. Empty: all hosts do.
   using HearsHost = std::function<bool(std::uint64_t incarnation)>;
+  /// The processor time that a worker has used so far, in seconds. Who says nothing and still uses
+  /// some is not stuck, but waits for a processor that others want, and has kStarvedDeadline.
+  /// Empty: not known.
+  using CpuSeconds = std::function<double(std::uint64_t incarnation)>;
 
-  explicit Liveness(const RunSpec::Recovery& limits, HearsHost hears_host = {})
-      : limits_(limits), hears_host_(std::move(hears_host)) {}
+  explicit Liveness(const RunSpec::Recovery& limits, HearsHost hears_host = {},
+                    CpuSeconds cpu_seconds = {})
+      : limits_(limits), hears_host_(std::move(hears_host)), cpu_seconds_(std::move(cpu_seconds)) {}
 
   void watch(std::uint64_t incarnation) {
     expected_.erase(incarnation);
@@ -58,8 +65,10 @@ class Liveness {
 
  private:
   struct Watched {
-    double silent_s = 0;  ///< time without a heartbeat
-    double stuck_s = 0;   ///< time without progress while it computes
+    double silent_s = 0;   ///< time without a heartbeat, as far as it counts
+    double starved_s = 0;  ///< and as far as it does not
+    double cpu_s = 0;      ///< what it had used when half of the silence that is allowed was over
+    double stuck_s = 0;    ///< time without progress while it computes
     std::uint64_t progress = 0;
     double longest_action_s = 0;
     std::string state;
@@ -68,8 +77,12 @@ class Liveness {
     return !hears_host_ || hears_host_(incarnation);
   }
 
+  /// Counts a tick of silence. Returns whether it has lasted too long.
+  bool is_silent(std::uint64_t incarnation, Watched& worker) const;
+
   RunSpec::Recovery limits_;
   HearsHost hears_host_;
+  CpuSeconds cpu_seconds_;
   std::map<std::uint64_t, Watched> watched_;
   struct Expected {
     double waited_s = 0;  ///< time since it was spawned

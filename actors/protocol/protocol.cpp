@@ -20,6 +20,22 @@ DirectorProtocol::DirectorProtocol(RunSpec spec, const RunStart& start)
   takeover_.left_by = start.left_by;
 }
 
+std::optional<CatchUp> DirectorProtocol::catch_up() const {
+  return committed_ < reached_ ? std::optional(newest_way()) : std::nullopt;
+}
+
+std::optional<std::int64_t> DirectorProtocol::evaluated() const {
+  return phase_ == Phase::evaluating ? std::optional(evaluation_.num_done()) : std::nullopt;
+}
+
+/// The name of who has sent an event; empty if nobody is known.
+template <typename E>
+std::string DirectorProtocol::sender_of(const E& event) const {
+  if constexpr (requires { event.incarnation; }) return name_of_worker(event.incarnation);
+  if constexpr (requires { event.replica; }) return "replica " + std::to_string(event.replica);
+  return "";
+}
+
 std::vector<Effect> DirectorProtocol::on(const Event& event) {
   if (phase_ == Phase::ended) return {};
   std::visit(

@@ -20,6 +20,7 @@
 #include "actors/protocol/roster.h"
 #include "actors/protocol/run_end.h"
 #include "actors/protocol/run_start.h"
+#include "actors/protocol/step_ahead.h"
 #include "actors/protocol/step_votes.h"
 #include "actors/protocol/worker_failures.h"
 
@@ -42,9 +43,7 @@ class DirectorProtocol {
   /// The newest way back to a step that was committed before, which may be over.
   CatchUp newest_way() const { return {.back_to = back_to_, .reached = reached_}; }
   /// The way that is under way: steps that were committed before are computed again.
-  std::optional<CatchUp> catch_up() const {
-    return committed_ < reached_ ? std::optional(newest_way()) : std::nullopt;
-  }
+  std::optional<CatchUp> catch_up() const;
   /// The step of the newest checkpoint in the run directory; -1: none.
   std::int64_t saved() const { return checkpoint_.saved(); }
   /// The configuration that is running or being prepared, or was last; number 0 before the first.
@@ -58,9 +57,7 @@ class DirectorProtocol {
   /// The step of the checkpoint that is being made; none if none is.
   std::optional<std::int64_t> writing() const { return checkpoint_.writing(); }
   /// The number of batches done in the evaluation under way; none if none is.
-  std::optional<std::int64_t> evaluated() const {
-    return phase_ == Phase::evaluating ? std::optional(evaluation_.num_done()) : std::nullopt;
-  }
+  std::optional<std::int64_t> evaluated() const;
   /// The shape that the manifest, or the last order, asks for; losses may have made it smaller.
   const ClusterShape& wanted() const { return wanted_; }
   /// Whether an order, a failure or a step that is not finite will end the run soon.
@@ -84,6 +81,13 @@ class DirectorProtocol {
   void go_on();
   void order_step();
   bool is_over() const;
+  bool is_save_due(std::int64_t step) const;
+  bool is_evaluation_due(std::int64_t step) const;
+
+  // Defined in protocol_ahead.cpp: steps that are ordered before the one before is committed.
+  void handle(const ReplicaCopied& event);
+  void await_votes();
+  void order_ahead();
 
   // Defined in protocol_configurations.cpp: how a configuration begins.
   void handle(const Started& event);
@@ -199,17 +203,11 @@ class DirectorProtocol {
   }
   std::string fault_of_configuration(std::uint32_t configuration) const;
   std::string fault_of_replica(std::uint32_t configuration, int replica) const;
-  template <typename E>
-  std::string sender_of(const E& event) const {
-    if constexpr (requires { event.incarnation; }) return name_of_worker(event.incarnation);
-    if constexpr (requires { event.replica; }) return "replica " + std::to_string(event.replica);
-    return "";
-  }
 
   // Defined in protocol.cpp.
-  bool is_between_configurations() const {
-    return phase_ == Phase::gathering || phase_ == Phase::preparing;
-  }
+  template <typename E>
+  std::string sender_of(const E& event) const;
+  bool is_between_configurations() const { return phase_ <= Phase::preparing; }
   void start_timer(double seconds);
   void emit(Effect effect) { effects_.push_back(std::move(effect)); }
 
@@ -235,6 +233,7 @@ class DirectorProtocol {
   std::int64_t back_to_ = 0;    // the oldest state on the newest way back to reached_
   std::int64_t evaluated_ = 0;  // the newest step that was evaluated
   StepVotes votes_;             // used while running
+  StepAhead ahead_;             // used while running
   EvaluationRound evaluation_;  // used while evaluating
   CheckpointProgress checkpoint_;
   std::optional<PendingSave> save_;

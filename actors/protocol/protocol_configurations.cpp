@@ -38,6 +38,7 @@ void DirectorProtocol::finish_without_room() {
 
 void DirectorProtocol::gather(const std::string& reason, bool reconnect) {
   phase_ = Phase::gathering;
+  ahead_.end();
   failures_.forget_symptom();
   checkpoint_.give_up();
   if (save_ && !writing()) save_->step.reset();  // the order stands

@@ -39,8 +39,9 @@ void DirectorProtocol::stop_in_order(const std::string& reason, int exit_code) {
     return finish(
         {.exit_code = static_cast<int>(ErrorKind::retry), .step = committed_, .reason = reason});
   // If the committed step is being saved, it becomes the last one: the next step would have to be
-  // saved too.
-  if (phase_ == Phase::running && writing() == committed_ && is_over()) phase_ = Phase::saving;
+  // saved too. Unless ranks may have updated what they would save again if that fails.
+  if (phase_ == Phase::running && !ahead_.is_ordered() && writing() == committed_ && is_over())
+    phase_ = Phase::saving;
 }
 
 void DirectorProtocol::handle(const StopNowOrdered& event) {

@@ -46,6 +46,12 @@ struct ReplicaPrepared {
   /// Whether `not_finite` is of a gradient before the sum over replicas, and so no other replica's.
   bool is_own = false;
 };
+/// All ranks of a replica hold the copies of this step's state that they keep (tells_of_copies()).
+struct ReplicaCopied {
+  std::uint32_t configuration = 0;
+  std::int64_t step = 0;
+  int replica = 0;
+};
 struct ReplicaSaved {
   std::uint32_t configuration = 0;
   std::int64_t step = 0;
@@ -136,9 +142,9 @@ struct GrowTimerRang {
 };
 
 using Event =
-    std::variant<Started, MemberJoined, MemberAdopted, Halted, Warm, ReplicaReady, ReplicaPrepared,
-                 ReplicaSaved, ReplicaEvaluated, Published, WorkerExited, WorkerFailed, HostJoined,
-                 HostLost, HostsDraining, DirectorFailed, ScaleOrdered, SaveOrdered, StopOrdered,
-                 StopNowOrdered, TimerRang, GrowTimerRang>;
+    std::variant<Started, MemberJoined, MemberAdopted, Halted, Warm, ReplicaReady, ReplicaCopied,
+                 ReplicaPrepared, ReplicaSaved, ReplicaEvaluated, Published, WorkerExited,
+                 WorkerFailed, HostJoined, HostLost, HostsDraining, DirectorFailed, ScaleOrdered,
+                 SaveOrdered, StopOrdered, StopNowOrdered, TimerRang, GrowTimerRang>;
 
 }  // namespace troupe::actors

@@ -64,7 +64,7 @@ TargetShape DirectorProtocol::target_of(const ScaleRequest& request,
   std::vector<Host> hosts;
   for (const auto& entry : available) hosts.push_back(entry.host);
   // It says what there is room for, and throws.
-  place_ranks(target.shape.mesh, hosts, spec_.cluster.tp_across_hosts);
+  place_ranks(target.shape.mesh, hosts, host_rules(spec_));
   throw Error(ErrorKind::unavailable, "no host may have ranks");
 }
 

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "actors/protocol/protocol.h"
+#include "actors/topology/validation.h"
 #include "stages/decoder/stage/optimizer.h"
 
 // The step transaction: a step is run, voted on, committed, saved and evaluated.
@@ -18,9 +19,8 @@ void DirectorProtocol::go_on() {
 }
 
 void DirectorProtocol::order_step() {
-  phase_ = Phase::running;
-  votes_.begin(configuration_.shape.mesh.dp);
   emit(OrderStep{.step = committed_ + 1});
+  await_votes();
 }
 
 void DirectorProtocol::handle(const ReplicaPrepared& event) {
@@ -37,14 +37,17 @@ void DirectorProtocol::commit() {
   if (const std::string where = votes_.not_finite(targets); !where.empty()) {
     end_.refuse_step("step " + std::to_string(step) + " was not committed: " + where);
     reached_ = committed_;  // no later step is done again
-    return go_on();
+    // Ranks that have made the update take it back when they halt.
+    return ahead_.is_ordered() ? gather(*end_.refused_step(), false) : go_on();
   }
   committed_ = step;
   reached_ = std::max(reached_, step);
   failures_.committed(gathering_.number());
   const double norm = votes_.grad_norm();
+  const double factor = stages::clip_factor(spec_.optimizer, norm);
+  ahead_.committed(factor == kFactorAhead);
   emit(OrderCommit{.step = step,
-                   .clip_factor = stages::clip_factor(spec_.optimizer, norm),
+                   .clip_factor = factor,
                    .loss = votes_.loss(targets),
                    .targets = targets,
                    .grad_norm = norm});
@@ -55,11 +58,17 @@ void DirectorProtocol::commit() {
 }
 
 void DirectorProtocol::after_commit() {
-  const auto interval = spec_.checkpoint.interval;
+  if (ahead_.is_ordered())
+    return await_votes();  // what was ordered meanwhile comes after that step
   if (save_ && !save_->step) save_->step = committed_;
   const bool ordered = save_ && save_->step == committed_;
-  if (is_over() || ordered || (interval > 0 && committed_ % interval == 0)) return save();
+  if (is_over() || ordered || is_save_due(committed_)) return save();
   evaluate_or_go_on();
+}
+
+/// Whether the state of a step is saved because of its number.
+bool DirectorProtocol::is_save_due(std::int64_t step) const {
+  return spec_.checkpoint.interval > 0 && step % spec_.checkpoint.interval == 0;
 }
 
 /// Whether the last step is committed. A stop waits for steps that were committed before a failure
@@ -143,10 +152,13 @@ void DirectorProtocol::handle(const Published& event) {
 
 // --- evaluation
 
+/// A step that is computed again is not evaluated again.
+bool DirectorProtocol::is_evaluation_due(std::int64_t step) const {
+  return spec_.eval.interval > 0 && step > evaluated_ && step % spec_.eval.interval == 0;
+}
+
 void DirectorProtocol::evaluate_or_go_on() {
-  const auto interval = spec_.eval.interval;
-  const bool due = interval > 0 && committed_ > evaluated_ && committed_ % interval == 0;
-  if (stopping() || !due) return go_on();
+  if (stopping() || !is_evaluation_due(committed_)) return go_on();
   phase_ = Phase::evaluating;
   std::vector<std::int64_t> batches;
   for (const RunSpec::Eval::Set& set : spec_.eval.sets)
@@ -174,7 +186,7 @@ void DirectorProtocol::handle(const ReplicaEvaluated& event) {
     return;
   }
   if (!evaluation_.complete()) return order_batches();
-  evaluated_ = committed_;  // a step that is computed again is not evaluated again
+  evaluated_ = committed_;
   emit(ReportEvaluation{.step = committed_, .losses = evaluation_.mean_losses()});
   go_on();
 }

@@ -22,6 +22,8 @@ namespace troupe::actors {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+/// How often another free port is looked for where others take each one first.
+constexpr int kTriesOfAnyPort = 100;
 
 struct FreedAddresses {
   void operator()(addrinfo* all) const { freeaddrinfo(all); }
@@ -96,9 +98,12 @@ std::string name_of_this_host() {
   return name.data();
 }
 
+std::string host_text(const std::string& host) {
+  return host.find(':') != host.npos ? "[" + host + "]" : host;
+}
+
 std::string address_text(const std::string& host, int port) {
-  const bool is_v6 = host.find(':') != host.npos;
-  return is_v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
+  return fmt::format("{}:{}", host_text(host), port);
 }
 
 int free_port() {
@@ -114,7 +119,7 @@ int free_port() {
 
 Socket listen_on(const std::string& address, transport::PortRange ports) {
   const bool any = ports.first == 0;
-  while (true) {
+  for (int tries = 1;; ++tries) {
     const int port = any ? free_port() : ports.first++;
     std::string fault;
     const Addresses where = find(address, port, AI_NUMERICHOST, fault);
@@ -127,7 +132,8 @@ Socket listen_on(const std::string& address, transport::PortRange ports) {
         bind(socket.fd(), where->ai_addr, where->ai_addrlen) == 0 &&
         listen(socket.fd(), SOMAXCONN) == 0)
       return socket;
-    const bool tries_again = any || port < ports.last;  // any: it has been taken since
+    // Any: another process may have taken it since.
+    const bool tries_again = any ? tries < kTriesOfAnyPort : port < ports.last;
     if (errno != EADDRINUSE || !tries_again) unavailable(address, port, std::strerror(errno));
   }
 }

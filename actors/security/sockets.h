@@ -27,6 +27,8 @@ class Socket {
 };
 
 std::string name_of_this_host();
+/// A host as it stands before ":PORT": "[fe80::1]" for an address of IPv6, others as they are.
+std::string host_text(const std::string& host);
 /// "10.0.0.1:80", "[fe80::1]:80".
 std::string address_text(const std::string& host, int port);
 /// A port that nobody on this host has, at any of its addresses. Throws Error{unavailable}.

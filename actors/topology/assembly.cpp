@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
+#include "actors/topology/boundary.h"
 #include "actors/topology/state_parts.h"
 #include "actors/topology/state_plan.h"
-#include "stages/stage/row_sizes.h"
+#include "actors/topology/validation.h"
+#include "schedules/analysis/ahead.h"
 #include "stages/storage/xxh64.h"
 #include "tensor/errors/error.h"
 
@@ -39,55 +42,49 @@ std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const Clu
                       shape.mesh.sequence_parallel ? " sp " : " ", spec.batch.micro,
                       spec.batch.seq_len, static_cast<int>(spec.batch.documents),
                       spec.model.hidden_size, name_of(spec.model.dtype));
+  for (const RunSpec::Width& width : shape.mesh.widths)
+    text += fmt::format(" {}x{}", width.dp, width.tp);
   return stages::xxh64(text);
 }
 
-/// The rank that holds a chunk, in the replica and the shard of `place`.
-int rank_of_chunk(const Assembly& assembly, const RunSpec::Mesh& mesh, RankPlace place, int chunk) {
-  place.stage = assembly.plan.rank_of_chunk[static_cast<std::size_t>(chunk)];
-  return rank_at(mesh, place);
-}
-
-/// The edges between chunk - 1 and chunk in the replica of `place`. Each shard has edges of its
-/// own, to the same shard of the other stage, which carry its slice.
+/// The edges between chunk - 1 and chunk of the rank at `place`, whose stage has one of them.
 void add_edges(std::vector<Edge>& edges, const Assembly& assembly, const RunSpec& spec,
                const RunSpec::Mesh& mesh, const RankPlace& place, int chunk) {
-  const auto at = [&](int c) { return rank_of_chunk(assembly, mesh, place, c); };
+  const auto stage = [&](int c) {
+    return assembly.plan.rank_of_chunk[static_cast<std::size_t>(c)];
+  };
   const auto slots = [&](int c) { return assembly.capacities[static_cast<std::size_t>(c)]; };
-  const auto& batch = spec.batch;
-  const auto rows = stages::row_sizes(batch.documents, batch.micro * batch.seq_len, mesh.tp);
-  const tensor::Shape shape =
-      stages::edge_shape(rows.capacity, spec.model.hidden_size, sharding_at(mesh, place));
-  edges.push_back({.from = at(chunk - 1),
-                   .to = at(chunk),
-                   .chunk = chunk,
-                   .direction = Direction::forward,
-                   .dtype = spec.model.dtype,
-                   .shape = shape,
-                   .slots = slots(chunk).forward_slots});
-  edges.push_back({.from = at(chunk),
-                   .to = at(chunk - 1),
-                   .chunk = chunk - 1,
-                   .direction = Direction::backward,
-                   .dtype = spec.model.dtype,
-                   .shape = shape,
-                   .slots = slots(chunk - 1).backward_slots});
+  for (const Boundary& boundary : {Boundary{.from_stage = stage(chunk - 1),
+                                  .to_stage = stage(chunk),
+                                  .chunk = chunk,
+                                  .direction = Direction::forward,
+                                  .slots = slots(chunk).forward_slots},
+                                   Boundary{.from_stage = stage(chunk),
+                                   .to_stage = stage(chunk - 1),
+                                   .chunk = chunk - 1,
+                                   .direction = Direction::backward,
+                                   .slots = slots(chunk - 1).backward_slots}}) {
+    const auto over = edges_over(boundary, spec, mesh, place);
+    edges.insert(edges.end(), over.begin(), over.end());
+  }
 }
 
-stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec, const Layout& layout,
-                             const std::vector<int>& chunks, const stages::Sharding& sharding) {
+stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec,
+                             const ClusterShape& shape, const RankPlace& place,
+                             const std::vector<int>& chunks) {
   stages::StageSpec stage{.model = spec.model,
                           .chunks = {},
-                          .sharding = sharding,
+                          .sharding = sharding_at(shape.mesh, place),
                           .recompute = spec.recompute,
-                          .micro = spec.batch.micro,
+                          .micro = shape.mesh.micro_of(place.stage, spec.batch.micro),
+                          .lanes = shape.mesh.lanes_of(place.stage),
                           .seq_len = spec.batch.seq_len,
                           .documents = spec.batch.documents,
                           .global_tokens = spec.global_tokens(),
                           .seed = spec.seed,
                           .decay_all = spec.optimizer.decay_all};
   for (const int c : chunks) {
-    const auto& chunk = layout.chunks[static_cast<std::size_t>(c)];
+    const auto& chunk = shape.layout.chunks[static_cast<std::size_t>(c)];
     const auto& capacity = assembly.capacities[static_cast<std::size_t>(c)];
     stage.chunks.push_back({.first_layer = chunk.first_layer,
                             .end_layer = chunk.end_layer,
@@ -118,6 +115,25 @@ Assembly assemble(const RunSpec& spec, const ClusterShape& shape) {
   return assembly;
 }
 
+std::vector<int> tied_ranks_of(const RunSpec& spec, const ClusterShape& shape, RankPlace place) {
+  const int first = shape.layout.chunks.front().stage, last = shape.layout.chunks.back().stage;
+  std::vector<int> ranks;
+  // If there are two copies, the embedding of one and the head of the other lie on the same rank,
+  // and the exchange with the mirror sums both.
+  if (!spec.model.tie_word_embeddings || shape.layout.copies() > 1 || first == last ||
+      (place.stage != first && place.stage != last))
+    return ranks;
+  const bool are_alike = shape.mesh.width(first) == shape.mesh.width(last);
+  for (const int use : {first, last}) {
+    place.stage = use;
+    if (are_alike)
+      ranks.push_back(rank_at(shape.mesh, place));
+    else
+      std::ranges::copy(ranks_along(shape.mesh, place, Axis::dp), std::back_inserter(ranks));
+  }
+  return ranks;
+}
+
 RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
                      int rank) {
   RankAssembly part{.place = place_of(shape.mesh, rank)};
@@ -128,28 +144,24 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
   };
   for (int c = 0; c < num_chunks; ++c)
     if (is_here(c)) part.chunks.push_back(c);
-  part.stage =
-      stage_spec(assembly, spec, shape.layout, part.chunks, sharding_at(shape.mesh, part.place));
+  part.stage = stage_spec(assembly, spec, shape, part.place, part.chunks);
   part.stage.state = state_sharding_of(spec, shape, rank);
   part.actions = assembly.plan.actions[stage];
   part.eval_actions = assembly.eval_plan.actions[stage];
+  part.num_ahead = schedules::actions_ahead(assembly.plan, part.place.stage);
+  part.inputs_ahead = schedules::inputs_ahead(assembly.plan, part.place.stage);
 
   for (int c = 0; c < num_chunks; ++c)
     if (!assembly.plan.is_first(c) && (is_here(c - 1) || is_here(c)))
       add_edges(part.edges, assembly, spec, shape.mesh, part.place, c);
 
-  const int first = rank_of_chunk(assembly, shape.mesh, part.place, 0);
-  const int last = rank_of_chunk(assembly, shape.mesh, part.place, num_chunks - 1);
   const int mirror = mirror_of(shape, rank);
   if (mirror >= 0) part.mirror_ranks = {std::min(rank, mirror), std::max(rank, mirror)};
-  // If there are two copies, the embedding of one and the head of the other lie on the same rank,
-  // and the exchange with the mirror sums both.
-  if (spec.model.tie_word_embeddings && first != last && mirror < 0 &&
-      (rank == first || rank == last))
-    part.tied_ranks = {first, last};
-  if (shape.mesh.dp > 1) part.replica_ranks = ranks_along(shape.mesh, part.place, Axis::dp);
-  if (shape.mesh.tp > 1) part.shard_ranks = ranks_along(shape.mesh, part.place, Axis::tp);
-  if (const int sharing = stages::shards_per_kv_head(spec.model, shape.mesh.tp); sharing > 1) {
+  part.tied_ranks = tied_ranks_of(spec, shape, part.place);
+  const auto [dp, tp] = shape.mesh.width(part.place.stage);
+  if (dp > 1) part.replica_ranks = ranks_along(shape.mesh, part.place, Axis::dp);
+  if (tp > 1) part.shard_ranks = ranks_along(shape.mesh, part.place, Axis::tp);
+  if (const int sharing = stages::shards_per_kv_head(spec.model, tp); sharing > 1) {
     const auto first_of_head = part.shard_ranks.begin() + part.place.shard / sharing * sharing;
     part.kv_head_ranks.assign(first_of_head, first_of_head + sharing);
   }
@@ -159,7 +171,7 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
 RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
                          int rank, const CopyRing& ring) {
   RankAssembly part = part_of(assembly, spec, shape, rank);
-  part.stage.keep_previous = copies_state(spec, shape);
+  part.stage.keep_previous = copies_state(spec, shape) || updates_ahead(spec, shape);
   if (!copies_state(spec, shape)) return part;
   const auto edges = copy_edges(spec, shape, ring, rank);
   part.edges.insert(part.edges.end(), edges.begin(), edges.end());

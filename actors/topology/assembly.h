@@ -31,16 +31,22 @@ struct RankAssembly {
   std::vector<int> chunks;  ///< pipeline-wide numbers of stage.chunks, ascending
   std::vector<schedules::Action> actions;
   std::vector<schedules::Action> eval_actions;
+  int num_ahead = 0;              ///< schedules::actions_ahead()
+  std::vector<int> inputs_ahead;  ///< schedules::inputs_ahead()
   std::vector<transport::Edge> edges;
-  /// Ranks of the embedding and of the head, if these share a matrix and lie on two ranks; else
-  /// empty.
-  std::vector<int> tied_ranks;
+  std::vector<int> tied_ranks;     ///< tied_ranks_of()
   std::vector<int> mirror_ranks;   ///< the rank and its mirror_of(), ascending; empty without one
   std::vector<int> replica_ranks;  ///< ranks of the same shard in all replicas; empty if dp is 1
   std::vector<int> shard_ranks;    ///< ranks of the stage's shards in order; empty if tp is 1
   /// Ranks of the stage's shards that share key and value heads with this one; empty if none does.
   std::vector<int> kv_head_ranks;
 };
+/// Ranks of the embedding and of the head, if these share a matrix and lie on two stages, of which
+/// the rank at `place` has one; else empty. They are those of the same replica and shard. If the
+/// two stages have not as many replicas, they are those of all replicas, first the embedding's, and
+/// the sum over them is that over replicas too.
+std::vector<int> tied_ranks_of(const RunSpec& spec, const ClusterShape& shape, RankPlace place);
+
 RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,
                      int rank);
 /// A rank's part of a shape, with what recovery needs: its stage keeps its state of the step before

@@ -36,14 +36,22 @@ int Members::rank_of_id(int id) const {
   return found == by_rank_.end() ? -1 : found->first;
 }
 
+std::string to_string(const RunSpec::Mesh& mesh) {
+  const char* const sequence = mesh.sequence_parallel ? " with sequence parallelism" : "";
+  if (mesh.is_even())
+    return fmt::format("pp {} x dp {}{}", mesh.pp, mesh.dp,
+                       mesh.tp > 1 ? fmt::format(" x tp {}{}", mesh.tp, sequence) : "");
+  std::vector<std::string> stages;
+  for (const RunSpec::Width& width : mesh.widths)
+    stages.push_back(
+        fmt::format("dp {}{}", width.dp, mesh.tp > 1 ? fmt::format(" x tp {}", width.tp) : ""));
+  return fmt::format("pp {} ({}){}", mesh.pp, fmt::join(stages, " | "), sequence);
+}
+
 std::string to_string(const ClusterShape& shape) {
   const auto& [kind, chunks, csv, costs] = shape.schedule;
   const int copies = shape.layout.copies();
-  const auto& [pp, dp, tp, sequence_parallel] = shape.mesh;
-  const std::string shards =
-      tp > 1 ? fmt::format(" x tp {}{}", tp, sequence_parallel ? " with sequence parallelism" : "")
-             : "";
-  return fmt::format("pp {} x dp {}{}, {}{}, layers {}{}", pp, dp, shards, kind,
+  return fmt::format("{}, {}{}, layers {}{}", to_string(shape.mesh), kind,
                      chunks > 1 ? fmt::format(" with {} chunks a stage", chunks) : "",
                      fmt::join(layers_of(shape.layout), ","),
                      copies > 1 ? fmt::format(" in {} copies", copies) : "");
@@ -64,17 +72,46 @@ std::vector<HostShare> host_shares(const Configuration& configuration) {
 }
 
 RankPlace place_of(const RunSpec::Mesh& mesh, int rank) {
-  return {.replica = rank / mesh.ranks_of_replica(),
-          .stage = rank / mesh.tp % mesh.pp,
-          .shard = rank % mesh.tp};
+  if (mesh.is_even())
+    return {.replica = rank / mesh.ranks_of_replica(),
+            .stage = rank / mesh.tp % mesh.pp,
+            .shard = rank % mesh.tp};
+  RankPlace place{.shard = rank};
+  for (; place.replica < mesh.dp; ++place.replica)
+    for (place.stage = 0; place.stage < mesh.pp; ++place.stage) {
+      const RunSpec::Width width = mesh.width(place.stage);
+      if (place.replica >= width.dp) continue;
+      if (place.shard < width.tp) return place;
+      place.shard -= width.tp;
+    }
+  return place;  // of a member beyond the ranks: in no replica that the mesh has
 }
 
 int rank_at(const RunSpec::Mesh& mesh, RankPlace place) {
-  return (place.replica * mesh.pp + place.stage) * mesh.tp + place.shard;
+  if (mesh.is_even()) return (place.replica * mesh.pp + place.stage) * mesh.tp + place.shard;
+  int rank = place.shard;
+  for (int replica = 0; replica < place.replica; ++replica) rank += mesh.ranks_of_replica(replica);
+  for (int stage = 0; stage < place.stage; ++stage)
+    if (place.replica < mesh.width(stage).dp) rank += mesh.width(stage).tp;
+  return rank;
+}
+
+bool has_place(const RunSpec::Mesh& mesh, const RankPlace& place) {
+  if (place.stage >= mesh.pp) return false;
+  const auto [dp, tp] = mesh.width(place.stage);
+  return place.replica < dp && place.shard < tp;
+}
+
+int first_rank_of(const RunSpec::Mesh& mesh, int replica) {
+  int rank = 0;
+  for (int before = 0; before < replica; ++before) rank += mesh.ranks_of_replica(before);
+  return rank;
 }
 
 stages::Sharding sharding_at(const RunSpec::Mesh& mesh, const RankPlace& place) {
-  return {.size = mesh.tp, .shard = place.shard, .sequence_parallel = mesh.sequence_parallel};
+  const int size = mesh.width(place.stage).tp;
+  return {
+      .size = size, .shard = place.shard, .sequence_parallel = mesh.sequence_parallel && size > 1};
 }
 
 stages::Sharding sharding_of(const ClusterShape& shape, int rank) {
@@ -83,16 +120,17 @@ stages::Sharding sharding_of(const ClusterShape& shape, int rank) {
 
 std::vector<int> ranks_along(const RunSpec::Mesh& mesh, RankPlace place, Axis axis) {
   std::vector<int> ranks;
+  const auto [dp, tp] = mesh.width(place.stage);
   int& at = axis == Axis::dp ? place.replica : place.shard;
-  for (at = 0; at < (axis == Axis::dp ? mesh.dp : mesh.tp); ++at)
-    ranks.push_back(rank_at(mesh, place));
+  for (at = 0; at < (axis == Axis::dp ? dp : tp); ++at) ranks.push_back(rank_at(mesh, place));
   return ranks;
 }
 
 std::string name_of(const ClusterShape& shape, int rank) {
   const RankPlace place = place_of(shape.mesh, rank);
-  return fmt::format("rank {} (replica {}, stage {}{})", rank, place.replica, place.stage,
-                     shape.mesh.tp > 1 ? fmt::format(", shard {}", place.shard) : "");
+  return fmt::format(
+      "rank {} (replica {}, stage {}{})", rank, place.replica, place.stage,
+      shape.mesh.width(place.stage).tp > 1 ? fmt::format(", shard {}", place.shard) : "");
 }
 
 int mirror_of(const ClusterShape& shape, int rank) {

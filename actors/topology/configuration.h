@@ -63,6 +63,8 @@ struct ClusterShape {
   bool operator==(const ClusterShape&) const = default;
 };
 
+/// "pp 2 x dp 1 x tp 2", or where stages differ "pp 2 (dp 2 | dp 1)".
+std::string to_string(const RunSpec::Mesh& mesh);
 /// A line for people: "pp 2 x dp 1, interleaved with 2 chunks a stage, layers 2,1,2,1".
 std::string to_string(const ClusterShape& shape);
 
@@ -93,7 +95,8 @@ struct Configuration {
 std::vector<HostShare> host_shares(const Configuration& configuration);
 
 /// The place of a rank in the mesh. Ranks count through the shards of a stage, then through the
-/// stages of a replica, then through the replicas.
+/// stages that have such a replica, then through the replicas. A member beyond the ranks is in a
+/// replica beyond them.
 struct RankPlace {
   int replica = 0;
   int stage = 0;
@@ -102,6 +105,10 @@ struct RankPlace {
 };
 RankPlace place_of(const RunSpec::Mesh& mesh, int rank);
 int rank_at(const RunSpec::Mesh& mesh, RankPlace place);
+/// Whether a mesh has such a rank.
+bool has_place(const RunSpec::Mesh& mesh, const RankPlace& place);
+/// The first of the ranks of a replica, which follow each other.
+int first_rank_of(const RunSpec::Mesh& mesh, int replica);
 /// What a rank at `place` holds of its stage's layers.
 stages::Sharding sharding_at(const RunSpec::Mesh& mesh, const RankPlace& place);
 stages::Sharding sharding_of(const ClusterShape& shape, int rank);

@@ -2,14 +2,21 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tensor/errors/error.h"
 
 namespace troupe::actors {
 
+bool is_copied(const ClusterShape& shape, int rank) {
+  return shape.mesh.is_even() || shape.mesh.width(place_of(shape.mesh, rank).stage).dp == 1;
+}
+
 int CopyRing::keeper_of(const ClusterShape& shape, int rank) const {
+  if (!is_copied(shape, rank)) return -1;
   const auto found = keepers.find(rank);
   return found == keepers.end() ? neighbour_of(shape, rank, 1) : found->second;
 }
@@ -17,13 +24,44 @@ int CopyRing::keeper_of(const ClusterShape& shape, int rank) const {
 int CopyRing::source_of(const ClusterShape& shape, int rank) const {
   const auto found =
       std::ranges::find(keepers, rank, [](const auto& entry) { return entry.second; });
-  return found == keepers.end() ? neighbour_of(shape, rank, -1) : found->first;
+  if (found != keepers.end()) return found->first;
+  const int before = neighbour_of(shape, rank, -1);
+  return keepers.empty() && is_copied(shape, before) ? before : -1;
 }
 
 CopyRing CopyRing::for_rank(const ClusterShape& shape, int rank) const {
   if (keepers.empty()) return {};
-  return {.keepers = {{rank, keeper_of(shape, rank)}, {source_of(shape, rank), rank}}};
+  CopyRing known{.keepers = {{rank, keeper_of(shape, rank)}}};  // -1 too: the ring is not empty
+  if (const int source = source_of(shape, rank); source >= 0) known.keepers[source] = rank;
+  return known;
 }
+
+namespace {
+
+/// Where some ranks alone are copied: each to the next rank on another host that keeps none yet,
+/// or, if there is none, to the next one on its own.
+CopyRing ring_of_some(const ClusterShape& shape, std::span<const int> host_of_rank) {
+  CopyRing ring;
+  std::set<int> keepers;
+  const auto host_of = [&](int rank) { return host_of_rank[static_cast<std::size_t>(rank)]; };
+  const int ranks = shape.num_ranks();
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (!is_copied(shape, rank)) continue;
+    int keeper = -1;
+    for (int i = 1; i < ranks && (keeper < 0 || host_of(keeper) == host_of(rank)); ++i) {
+      const int next = neighbour_of(shape, rank, i);
+      if (keepers.contains(next)) continue;
+      if (keeper < 0 || host_of(next) != host_of(rank)) keeper = next;
+    }
+    // The last one may find but itself: it changes places with the one before.
+    if (keeper < 0) keeper = std::exchange(ring.keepers.begin()->second, rank);
+    ring.keepers[rank] = keeper;
+    keepers.insert(keeper);
+  }
+  return ring;
+}
+
+}  // namespace
 
 CopyRing copy_ring(const ClusterShape& shape, std::span<const int> host_of_rank) {
   const auto num_ranks = static_cast<std::size_t>(shape.num_ranks());
@@ -39,6 +77,7 @@ CopyRing copy_ring(const ClusterShape& shape, std::span<const int> host_of_rank)
   }
   CopyRing ring;
   if (largest == num_ranks) return ring;
+  if (!shape.mesh.is_even()) return ring_of_some(shape, host_of_rank);
   // Ranks of a host are a block of the order. Moved on by the largest block, no block meets itself,
   // unless the largest is more than half of all and wraps around to its own begin.
   for (std::size_t i = 0; i < num_ranks; ++i)
@@ -57,8 +96,9 @@ CopyRing copy_ring(const Configuration& configuration) {
 }
 
 int neighbour_of(const ClusterShape& shape, int rank, int distance) {
+  const int pp = shape.mesh.pp, tp = shape.mesh.tp, ranks = shape.num_ranks();
+  if (!shape.mesh.is_even()) return (rank + distance + ranks) % ranks;
   RankPlace place = place_of(shape.mesh, rank);
-  const auto& [pp, dp, tp, sequence_parallel] = shape.mesh;
   if (pp > 1)
     place.stage = (place.stage + distance + pp) % pp;
   else

@@ -24,7 +24,8 @@ std::int64_t packed_bytes_on_gpu(const stages::StageSpec& spec, const stages::St
 /// streams) and of cuDNN's attention. The backward of the latter keeps the gradient of the queries
 /// in float32, if it is deterministic once for each 256 keys (128 for heads of 64), and the
 /// gradients of keys and values of grouped queries for each query head. These are the sizes that
-/// plans of cuDNN 9.19 tell for heads of 64 and 128.
+/// plans of cuDNN 9.19 tell for heads of 64 and 128. Documents, of which as many at a time as there
+/// are samples are computed, take as much, and what their rotation and their bounds take.
 std::int64_t workspace_on_gpu(const stages::StageSpec& spec, bool deterministic);
 
 }  // namespace troupe::actors

@@ -8,6 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "actors/topology/configuration.h"
+#include "actors/topology/stage_placement.h"
 #include "schedules/plan/counted.h"
 #include "tensor/errors/error.h"
 
@@ -71,7 +73,28 @@ std::string slots_text(std::span<const Host> hosts) {
   return hosts.size() > kMost ? fmt::format("{} and {} more", text, hosts.size() - kMost) : text;
 }
 
-[[noreturn]] void refuse_mesh(const RunSpec::Mesh& mesh, std::span<const Host> hosts) {
+/// Refuses a stage whose own hosts have not as many slots as it has ranks.
+void refuse_stages(const RunSpec::Mesh& mesh, std::span<const Host> hosts, const HostRules& rules) {
+  for (int stage = 0; stage < mesh.pp && rules.names_hosts(mesh); ++stage) {
+    if (rules.stage_hosts[static_cast<std::size_t>(stage)].empty()) continue;
+    std::vector<Host> own;
+    std::int64_t slots = 0;
+    for (const Host& host : hosts)
+      if (rules.allows(mesh, stage, host.name)) slots += own.emplace_back(host).slots;
+    const auto [dp, tp] = mesh.width(stage);
+    if (slots < std::int64_t{dp} * tp)
+      throw Error(ErrorKind::unavailable,
+                  fmt::format("stage {} has {} (dp {} x tp {}), but of its own hosts ([[stage]] "
+                              "hosts) the run has {}{}; give it more hosts or slots, or make it "
+                              "narrower",
+                              stage, counted(dp * tp, "rank"), dp, tp, counted(slots, "slot"),
+                              own.empty() ? "" : ": " + slots_text(own)));
+  }
+}
+
+[[noreturn]] void refuse_mesh(const RunSpec::Mesh& mesh, std::span<const Host> hosts,
+                              const HostRules& rules) {
+  refuse_stages(mesh, hosts, rules);
   const auto sum = [&](auto&& number) {
     return std::transform_reduce(hosts.begin(), hosts.end(), std::int64_t{0}, std::plus<>{},
                                  number);
@@ -82,11 +105,16 @@ std::string slots_text(std::span<const Host> hosts) {
   if (slots < mesh.num_ranks())
     throw Error(
         ErrorKind::unavailable,
-        fmt::format("{} (pp {} x dp {} x tp {}) do not fit into the {}; name more hosts or "
-                    "slots, or make the mesh smaller",
-                    counted(mesh.num_ranks(), "rank"), mesh.pp, mesh.dp, mesh.tp, of_hosts));
+        fmt::format("{} ({}) do not fit into the {}; name more hosts or slots, or make the mesh "
+                    "smaller",
+                    counted(mesh.num_ranks(), "rank"), to_string(mesh), of_hosts));
   const std::int64_t room =
       sum([&](const Host& host) { return std::int64_t{host.slots / mesh.tp}; });
+  if (rules.names_hosts(mesh))
+    throw Error(ErrorKind::unavailable,
+                fmt::format("{} ({}) have no room together on the {}, as some stages have hosts of "
+                            "their own ([[stage]] hosts); give these more hosts or slots",
+                            counted(mesh.num_ranks(), "rank"), to_string(mesh), of_hosts));
   throw Error(
       ErrorKind::unavailable,
       fmt::format("tp = {}: the shards of a stage lie on one host, and the {} have room for "
@@ -97,18 +125,36 @@ std::string slots_text(std::span<const Host> hosts) {
 
 }  // namespace
 
+HostRules host_rules(const RunSpec& spec) {
+  return {.tp_across_hosts = spec.cluster.tp_across_hosts,
+          .instances = spec.data_parallel.instances,
+          .stage_hosts = spec.cluster.stage_hosts};
+}
+
+bool HostRules::allows(const RunSpec::Mesh& mesh, int stage, const std::string& host) const {
+  if (!names_hosts(mesh)) return true;
+  const auto& own = stage_hosts[static_cast<std::size_t>(stage)];
+  return own.empty() || std::ranges::find(own, host) != own.end();
+}
+
 std::vector<int> place_ranks(const RunSpec::Mesh& mesh, std::span<const Host> hosts,
-                             bool tp_across_hosts, int instances) {
+                             const HostRules& rules) {
   if (hosts.empty()) return std::vector<int>(static_cast<std::size_t>(mesh.num_ranks()));
+  if (!mesh.is_even() || rules.names_hosts(mesh)) {
+    auto placed = place_stages(mesh, hosts, rules, Together::shards);
+    if (!placed && rules.tp_across_hosts) placed = place_stages(mesh, hosts, rules, Together::none);
+    if (!placed) refuse_mesh(mesh, hosts, rules);
+    return *std::move(placed);
+  }
   const int of_replica = mesh.ranks_of_replica();
   const auto stages = taken_in_turn(hosts, mesh.dp * mesh.pp, mesh.tp);
   const auto replicas = taken_in_turn(hosts, mesh.dp, of_replica);
   if (stages && replicas &&
       std::ranges::max(*replicas) * of_replica <= std::ranges::max(*stages) * mesh.tp)
-    return ranks_of(instances > 1 ? in_order(*replicas) : apart(*replicas), of_replica);
+    return ranks_of(rules.instances > 1 ? in_order(*replicas) : apart(*replicas), of_replica);
   if (stages) return ranks_of(in_order(*stages), mesh.tp);
   const auto shards = taken_in_turn(hosts, mesh.num_ranks(), 1);
-  if (!shards || !tp_across_hosts) refuse_mesh(mesh, hosts);
+  if (!shards || !rules.tp_across_hosts) refuse_mesh(mesh, hosts, rules);
   return in_order(*shards);
 }
 
@@ -123,8 +169,11 @@ std::span<const Host> hosts_with_ranks(const RunSpec& spec) {
 }
 
 std::vector<int> place_ranks(const RunSpec& spec) {
-  return place_ranks(spec.mesh, hosts_with_ranks(spec), spec.cluster.tp_across_hosts,
-                     spec.data_parallel.instances);
+  if (spec.cluster.hosts.empty() && !spec.cluster.stage_hosts.empty())
+    throw Error(ErrorKind::manifest,
+                "stages have hosts of their own ([[stage]] hosts), but cluster.hosts names none; "
+                "name the run's hosts there, or leave out those of the stages");
+  return place_ranks(spec.mesh, hosts_with_ranks(spec), host_rules(spec));
 }
 
 }  // namespace troupe::actors

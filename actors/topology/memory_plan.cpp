@@ -1,6 +1,8 @@
 #include "actors/topology/memory_plan.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "actors/topology/gpu_memory.h"
 #include "actors/topology/rank_groups.h"
@@ -15,12 +17,8 @@ namespace troupe::actors {
 namespace {
 
 std::int64_t pool_bytes(const RankAssembly& part, int rank) {
-  std::int64_t bytes = 0;
-  for (const auto& edge : part.edges) {
-    if (edge.to == rank) bytes += static_cast<std::int64_t>(transport::slots_bytes(edge));
-    if (edge.from == rank) bytes += static_cast<std::int64_t>(transport::send_buffers_bytes(edge));
-  }
-  return bytes;
+  return static_cast<std::int64_t>(transport::slots_bytes(part.edges, rank) +
+                                   transport::send_buffers_bytes(part.edges, rank));
 }
 
 /// What a rank keeps of its own state for a way back to a copied step.
@@ -36,14 +34,14 @@ void place_edges(const RankAssembly& part, int rank, transport::EdgeChoice choic
   using transport::EdgePlacement;
   const auto crossing =
       choice == transport::EdgeChoice::staged ? EdgePlacement::staged : EdgePlacement::peer;
-  for (const auto& edge : part.edges) {
-    if (edge.direction == transport::Direction::state) continue;
-    const auto slots = static_cast<std::int64_t>(transport::slots_bytes(edge));
-    if (edge.from == rank)
-      memory.edges += static_cast<std::int64_t>(transport::send_buffers_bytes(edge));
-    if (edge.to == rank) memory.edges += slots;
-    // The messages arrive in the host's memory, too.
-    if (edge.to == rank && crossing == EdgePlacement::staged) memory.allocated.pools += slots;
+  std::vector<transport::Edge> edges = part.edges;
+  std::erase_if(edges,
+                [](const auto& edge) { return edge.direction == transport::Direction::state; });
+  const auto slots = static_cast<std::int64_t>(transport::slots_bytes(edges, rank));
+  memory.edges += slots + static_cast<std::int64_t>(transport::send_buffers_bytes(edges, rank));
+  // The messages arrive in the host's memory, too.
+  if (crossing == EdgePlacement::staged) memory.allocated.pools += slots;
+  for (const auto& edge : edges) {
     const int peer = edge.to == rank ? edge.from : edge.to;
     memory.placements[peer] = edge.is_local() ? EdgePlacement::local : crossing;
   }
@@ -66,19 +64,104 @@ RankMemory memory_of_stage(const stages::StageSpec& stage, const RunSpec::Cluste
   return memory;
 }
 
-/// The memory of a rank of the first replica.
-RankMemory memory_of_rank(const RunSpec& spec, const ClusterShape& shape, const RankAssembly& part,
-                          int rank, tensor::Device& cpu) {
-  RankMemory bytes = memory_of_stage(part.stage, spec.cluster, cpu);
+/// A stage that takes the same memory as this one: the first shard, of a model that has no other
+/// layers, as shards are alike, and layers too unless groups freeze some. To lay out the parameters
+/// of a whole model for each of hundreds of stages would take seconds.
+stages::StageSpec alike(stages::StageSpec stage) {
+  stage.sharding.shard = 0;
+  if (!stage.model.groups.empty()) return stage;
+  std::vector<int> layers;
+  for (const stages::ChunkSpec& chunk : stage.chunks)
+    for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer) layers.push_back(layer);
+  std::ranges::sort(layers);
+  layers.erase(std::unique(layers.begin(), layers.end()), layers.end());
+  for (stages::ChunkSpec& chunk : stage.chunks) {
+    const int held = chunk.end_layer - chunk.first_layer;
+    const auto before = std::ranges::lower_bound(layers, chunk.first_layer) - layers.begin();
+    chunk.first_layer = static_cast<int>(before);
+    chunk.end_layer = chunk.first_layer + held;
+  }
+  stage.model.num_hidden_layers = std::max<std::int64_t>(1, std::ssize(layers));
+  return stage;
+}
+
+/// What all ranks of a stage have alike.
+struct RanksMemory {
+  RankMemory rank;                            ///< of the first replica, without edges
+  std::vector<stages::StageMemory> by_slice;  ///< RankMemory::allocated.stage, by state.index
+};
+
+/// `part`: that of one of its ranks in the first replica.
+RanksMemory memory_of_ranks(const RunSpec& spec, const ClusterShape& shape, RankAssembly part,
+                            tensor::Device& cpu) {
+  part.stage = alike(std::move(part.stage));
+  RanksMemory memory{.rank = memory_of_stage(part.stage, spec.cluster, cpu), .by_slice = {}};
   stages::DataParallelSpec data_parallel = spec.data_parallel;
   data_parallel.microbatches = static_cast<int>(spec.batch.microbatches(shape.mesh.dp));
-  AllocatedMemory& allocated = bytes.allocated;
-  allocated.buckets = stages::data_parallel_bytes(data_parallel, part.stage, shape.mesh.dp);
+  AllocatedMemory& allocated = memory.rank.allocated;
+  allocated.buckets =
+      stages::data_parallel_bytes(data_parallel, part.stage, shape.mesh.width(part.place.stage).dp);
   allocated.collectives = collectives_bytes(spec, part);
-  if (bytes.on_gpu) bytes.communicators = num_communicators(spec, part);
-  allocated.pools = pool_bytes(part, rank) + own_copies_bytes(spec, shape, rank);
-  if (bytes.on_gpu) place_edges(part, rank, spec.cluster.edges, bytes);
-  return bytes;
+  if (memory.rank.on_gpu) memory.rank.communicators = num_communicators(spec, part);
+  // Replicas are alike but for the slices that they keep.
+  stages::ParameterLayout layout = stages::lay_out_parameters(part.stage);
+  for (stages::StateSharding state = part.stage.state; state.index < state.count; ++state.index) {
+    stages::keep_slices(state, layout);
+    memory.by_slice.push_back(allocated.stage);
+    stages::plan_state(part.stage, layout, memory.by_slice.back());
+  }
+  return memory;
+}
+
+/// Adds what a rank of the first replica takes for its edges.
+void add_edges(const RunSpec& spec, const ClusterShape& shape, const RankAssembly& part, int rank,
+               RankMemory& memory) {
+  memory.allocated.pools = pool_bytes(part, rank) + own_copies_bytes(spec, shape, rank);
+  if (memory.on_gpu) place_edges(part, rank, spec.cluster.edges, memory);
+}
+
+/// What of a stage its memory grows with.
+struct StageLoad {
+  std::vector<stages::ChunkSpec> chunks;
+  std::int64_t pools = 0;
+};
+
+/// Whether the first takes at least as much memory as the second.
+bool exceeds(const StageLoad& a, const StageLoad& b) {
+  if (a.chunks.size() != b.chunks.size() || a.pools < b.pools) return false;
+  for (std::size_t i = 0; i < a.chunks.size(); ++i) {
+    const stages::ChunkSpec &more = a.chunks[i], &less = b.chunks[i];
+    const int layers = more.end_layer - more.first_layer;
+    if (layers < less.end_layer - less.first_layer || more.embedding != less.embedding ||
+        more.head != less.head || more.owned != less.owned || more.live < less.live ||
+        more.deferred < less.deferred)
+      return false;
+  }
+  return true;
+}
+
+/// The first ranks of the stages of which none exceeds another.
+std::vector<RankAssembly> largest_stages(const RunSpec& spec, const ClusterShape& shape,
+                                         const Assembly& assembly) {
+  std::vector<RankAssembly> parts;
+  std::vector<StageLoad> loads;
+  for (int stage = 0; stage < shape.mesh.pp; ++stage) {
+    const int rank = rank_at(shape.mesh, {.stage = stage});
+    RankAssembly part = part_of_run(assembly, spec, shape, rank);
+    StageLoad load{.chunks = part.stage.chunks, .pools = pool_bytes(part, rank)};
+    // Of parameters that are frozen a layer takes less than others.
+    const bool alike = spec.model.groups.empty();
+    const auto is_exceeded = [&](const StageLoad& other) { return exceeds(other, load); };
+    if (alike && std::ranges::any_of(loads, is_exceeded)) continue;
+    for (std::size_t i = loads.size(); i-- > 0;) {
+      if (!alike || !exceeds(load, loads[i])) continue;
+      loads.erase(loads.begin() + static_cast<std::ptrdiff_t>(i));
+      parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    loads.push_back(std::move(load));
+    parts.push_back(std::move(part));
+  }
+  return parts;
 }
 
 struct SplitMemory {
@@ -102,23 +185,43 @@ SplitMemory split_memory(const RunSpec& spec, const ClusterShape& shape) {
 std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape,
                                   const Assembly& assembly, const CopyRing& ring) {
   const auto cpu = tensor::make_cpu_device(spec.cluster.device.threads);
-  const int in_replica = shape.mesh.ranks_of_replica();
+  // Where stages differ in width, the peers of a replica's edges are not those of another's.
+  const int in_replica = shape.mesh.is_even() ? shape.mesh.ranks_of_replica() : shape.num_ranks();
   std::vector<RankMemory> memory(static_cast<std::size_t>(shape.num_ranks()));
+  std::vector<std::optional<RanksMemory>> stages(static_cast<std::size_t>(shape.mesh.pp));
   for (int first = 0; first < in_replica; ++first) {
     const RankAssembly part = part_of_run(assembly, spec, shape, first, ring);
-    const RankMemory of_first = memory_of_rank(spec, shape, part, first, *cpu);
-    // Replicas are alike but for the slices that they keep.
-    stages::ParameterLayout layout = stages::lay_out_parameters(part.stage);
+    auto& of_stage = stages[static_cast<std::size_t>(part.place.stage)];
+    if (!of_stage) of_stage = memory_of_ranks(spec, shape, part, *cpu);
+    RankMemory of_first = of_stage->rank;
+    add_edges(spec, shape, part, first, of_first);
     for (int rank = first; rank < shape.num_ranks(); rank += in_replica) {
       RankMemory& bytes = memory[static_cast<std::size_t>(rank)] = of_first;
       bytes.placements.clear();
       for (const auto& [peer, placement] : of_first.placements)
         bytes.placements[peer + rank - first] = placement;
-      stages::keep_slices(state_sharding_of(spec, shape, rank), layout);
-      stages::plan_state(part.stage, layout, bytes.allocated.stage);
+      const int slice = state_sharding_of(spec, shape, rank).index;
+      bytes.allocated.stage = of_stage->by_slice[static_cast<std::size_t>(slice)];
     }
   }
   return memory;
+}
+
+RankMemory memory_of_fullest(const RunSpec& spec, const ClusterShape& shape,
+                             const Assembly& assembly) {
+  const auto cpu = tensor::make_cpu_device(spec.cluster.device.threads);
+  std::optional<RankMemory> fullest;
+  for (RankAssembly& part : largest_stages(spec, shape, assembly)) {
+    const int rank = rank_at(shape.mesh, part.place);
+    RanksMemory of_stage = memory_of_ranks(spec, shape, part, *cpu);
+    add_edges(spec, shape, part, rank, of_stage.rank);
+    for (const stages::StageMemory& of_slice : of_stage.by_slice) {
+      of_stage.rank.allocated.stage = of_slice;
+      if (!fullest || of_stage.rank.own_total() > fullest->own_total()) fullest = of_stage.rank;
+    }
+  }
+  TROUPE_ASSERT(fullest.has_value());
+  return *fullest;
 }
 
 RankMemory memory_of_spare(const std::vector<RankMemory>& ranks) {

@@ -37,6 +37,8 @@ struct RankMemory {
     return on_gpu ? allocated.stage.total() + allocated.buckets + workspace + context + edges : 0;
   }
   std::int64_t total() const { return allocated.total() + workspace + context + process; }
+  /// Bytes of the memory that it computes in: a GPU's, or on a CPU the machine's.
+  std::int64_t own_total() const { return on_gpu ? device_total() : total(); }
   /// Bytes of the machine's memory.
   std::int64_t host_total() const { return total() - device_total(); }
 };
@@ -45,6 +47,10 @@ struct RankMemory {
 /// only which rank has the memory of which copy.
 std::vector<RankMemory> memory_of(const RunSpec& spec, const ClusterShape& shape,
                                   const Assembly& assembly, const CopyRing& ring = {});
+/// Memory of the rank with the largest own_total(), without counting all: shards of a stage are
+/// alike, and of stages only those are counted that no other one is known to exceed.
+RankMemory memory_of_fullest(const RunSpec& spec, const ClusterShape& shape,
+                             const Assembly& assembly);
 /// Memory of a spare that is warm, which suffices for any of these ranks.
 RankMemory memory_of_spare(const std::vector<RankMemory>& ranks);
 /// Bytes of the machine's memory that all ranks and spares take together.

@@ -76,6 +76,13 @@ Program compile(const RankAssembly& part, const std::vector<schedules::Action>& 
   return program;
 }
 
+Program compile_training(const RankAssembly& part) {
+  Program program = compile(part, part.actions);
+  for (std::size_t i = 0; std::cmp_less(i, part.num_ahead); ++i) program[i].ahead = true;
+  for (const int i : part.inputs_ahead) program[static_cast<std::size_t>(i)].input_ahead = true;
+  return program;
+}
+
 stages::Pass pass_of(schedules::Op op) {
   switch (op) {
     case schedules::Op::F:

@@ -21,6 +21,8 @@ struct Instruction {
   bool last = false;            ///< the model's last chunk: computes the loss, has no output
   bool last_gradients = false;  ///< the chunk's last weight gradients of the step
   bool overlaps_next = false;   ///< a forward that runs together with the backward after it
+  bool ahead = false;           ///< may run before it is known that the step's weights stand
+  bool input_ahead = false;     ///< may not, but its message may come before
 };
 
 /// A rank's plan, compiled: slots are numbered statically, so that running it decides and allocates
@@ -37,5 +39,7 @@ transport::MessageKey into(const Instruction& next, std::uint64_t step,
 transport::MessageKey out_of(const Instruction& next, std::uint64_t step,
                              transport::Direction direction);
 Program compile(const RankAssembly& part, const std::vector<schedules::Action>& actions);
+/// The program of a rank's training.
+Program compile_training(const RankAssembly& part);
 
 }  // namespace troupe::actors

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "stages/replicas/step_collectives.h"
-#include "stages/stage/row_sizes.h"
 
 namespace troupe::actors {
 namespace {
@@ -47,20 +46,14 @@ class LargestCollective {
   std::size_t bytes_ = 0;
 };
 
-/// The rows of a microbatch.
-std::int64_t rows_of(const stages::StageSpec& stage) {
-  return stages::row_sizes(stage.documents, stage.micro * stage.seq_len, stage.sharding.size)
-      .capacity;
-}
-
 /// Numbers of a step's tokens, and of what tells its documents apart, that the first shard sends.
 std::int64_t num_tokens(const RunSpec& spec, const RankAssembly& part) {
   if (!spec.data.first_shard_reads) return 0;
   const int replicas = std::max(1, static_cast<int>(part.replica_ranks.size()));
-  const std::int64_t rows = rows_of(part.stage);
+  const std::int64_t rows = part.stage.rows().capacity;
   const std::int64_t numbers =
       spec.batch.documents == stages::Documents::joined ? 2 * rows : 4 * rows + 3;
-  return spec.batch.microbatches(replicas) * numbers + 2;
+  return spec.batch.global / replicas / part.stage.micro * numbers + 2;
 }
 
 }  // namespace
@@ -80,8 +73,8 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
   // The loss of a divided vocabulary sums three numbers for each row at most.
   const LargestCollective activations =
       LargestCollective(part.shard_ranks)
-          .reduced(rows_of(part.stage) * model.hidden_size, tensor::size_of(model.dtype))
-          .reduced(3 * rows_of(part.stage), kFloat);
+          .reduced(part.stage.rows().capacity * model.hidden_size, tensor::size_of(model.dtype))
+          .reduced(3 * part.stage.rows().capacity, kFloat);
   const LargestCollective weights = LargestCollective(sharing).gathered(traffic.slice, kFloat);
 
   std::vector<RankGroup> groups;

@@ -113,6 +113,27 @@ schedules::Plan make_eval_plan(const RunSpec& spec) {
   return plan;
 }
 
+void RunSpec::Mesh::set_widths(std::vector<Width> of_stages) {
+  dp = std::ranges::max(of_stages, {}, &Width::dp).dp;
+  tp = std::ranges::max(of_stages, {}, &Width::tp).tp;
+  widths = std::move(of_stages);
+  if (std::ranges::count(widths, widths.front()) == std::ssize(widths)) widths.clear();
+}
+
+int RunSpec::Mesh::ranks_of_replica(int replica) const {
+  if (is_even()) return pp * tp;
+  int ranks = 0;
+  for (const Width& width : widths) ranks += replica < width.dp ? width.tp : 0;
+  return ranks;
+}
+
+int RunSpec::Mesh::num_ranks() const {
+  if (is_even()) return dp * pp * tp;
+  int ranks = 0;
+  for (const Width& width : widths) ranks += width.dp * width.tp;
+  return ranks;
+}
+
 std::int64_t RunSpec::Eval::batches_of(const Set& set, std::int64_t global) const {
   return std::min(steps, (set.samples + global - 1) / global);
 }

@@ -9,6 +9,7 @@
 #include "schedules/analysis/costs.h"
 #include "schedules/plan/plan.h"
 #include "stages/corpus/text/documents.h"
+#include "stages/corpus/text/text_rules.h"
 #include "stages/decoder/stage/optimizer.h"
 #include "stages/model/model_config.h"
 #include "stages/replicas/data_parallel.h"
@@ -37,6 +38,13 @@ struct RunSpec {
 
   stages::ModelConfig model;
   stages::OptimizerConfig optimizer;
+  /// When a stage updates its weights.
+  enum class Validation {
+    barrier,    ///< once the norm of the whole model's gradient is known
+    post,       ///< before that, and again where it turns out that the update had to be another
+    automatic,  ///< post where that makes a step shorter and takes no memory (updates_ahead())
+  };
+  Validation validation = Validation::barrier;
 
   struct Data {
     struct Source {
@@ -54,8 +62,8 @@ struct RunSpec {
     std::string tokenizer = "bytes";
     bool shuffle = false;
     stages::LossOn loss_on = stages::LossOn::all;
-    /// Whether the first shard of a stage alone opens the token files and sends the others what it
-    /// reads.
+    stages::TextRules rules;
+    /// The first shard of a stage alone opens the token files, and sends the others what it reads.
     bool first_shard_reads = false;
   } data;
 
@@ -69,13 +77,33 @@ struct RunSpec {
     int microbatches(int dp) const { return static_cast<int>(global / dp / micro); }
   } batch;
 
+  /// Replicas of a stage, and shards of each.
+  struct Width {
+    int dp = 1;
+    int tp = 1;
+    bool operator==(const Width&) const = default;
+  };
   struct Mesh {
-    int pp = 1;                      ///< stages of a replica
-    int dp = 1;                      ///< replicas
-    int tp = 1;                      ///< shards of a stage
+    int pp = 1;  ///< stages
+    int dp = 1;  ///< replicas of each; where stages differ, of those that have most
+    int tp = 1;  ///< shards of each replica; where stages differ, of those that have most
     bool sequence_parallel = false;  ///< stages::Sharding::sequence_parallel
-    int ranks_of_replica() const { return pp * tp; }
-    int num_ranks() const { return dp * pp * tp; }
+    std::vector<Width> widths{};     ///< by stage, if they differ; else empty
+
+    bool is_even() const { return widths.empty(); }
+    Width width(int stage) const {
+      return is_even() ? Width{dp, tp} : widths[static_cast<std::size_t>(stage)];
+    }
+    /// Gives the stages these widths, one for each.
+    void set_widths(std::vector<Width> of_stages);
+    /// The ranks of a replica: of the stages that have so many. The first has all stages.
+    int ranks_of_replica(int replica = 0) const;
+    int num_ranks() const;
+    /// Replicas of the stage that has most whose samples a replica of this one computes.
+    int lanes_of(int stage) const { return dp / width(stage).dp; }
+    /// Samples of a microbatch in a replica of this stage, of which `micro` are computed where
+    /// stages have most replicas.
+    std::int64_t micro_of(int stage, std::int64_t micro) const { return micro * lanes_of(stage); }
     bool operator==(const Mesh&) const = default;
   } mesh;
   std::string layout;  ///< how layers are split over chunks: the text of a LayerSplit
@@ -162,6 +190,8 @@ struct RunSpec {
     /// The machines of the run; none: this one alone. Only the launching process knows them.
     std::vector<Host> hosts;
     bool tp_across_hosts = false;  ///< the shards of a stage may lie on several
+    /// By stage, the names of the hosts on which its ranks lie; empty: any, of every stage or one.
+    std::vector<std::vector<std::string>> stage_hosts{};
   } cluster;
 
   /// What to do about a worker that is lost.
@@ -212,8 +242,7 @@ schedules::Costs unit_costs(const RunSpec& spec);
 /// The costs of schedule.costs by chunk, for a prediction of the runtime; unit_costs() if there
 /// are none. Throws Error{manifest}.
 schedules::Costs costs_of(const RunSpec& spec);
-/// The plan of a step under the spec's schedule, in order (schedules::in_order). Requires a spec
-/// that has been checked.
+/// The plan of a step, in order (schedules::in_order). Requires a spec that has been checked.
 schedules::Plan make_plan(const RunSpec& spec);
 /// The plan of an evaluation: forwards only.
 schedules::Plan make_eval_plan(const RunSpec& spec);

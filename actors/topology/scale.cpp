@@ -43,13 +43,26 @@ std::string check_layers(const RunSpec& spec, const ClusterShape& shape) {
          (most > 0 ? "; at most --pp " + text(most) : "");
 }
 
+void check_positive(const ScaleRequest& request) {
+  if (request.pp && *request.pp < 1)
+    refuse("--pp " + text(*request.pp) + ": at least 1 stage is needed");
+  if (request.dp && *request.dp < 1)
+    refuse("--dp " + text(*request.dp) + ": at least 1 replica is needed");
+  if (request.tp && *request.tp < 1)
+    refuse("--tp " + text(*request.tp) + ": at least 1 shard is needed");
+}
+
 void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
-  const auto [pp, dp, tp, sequence_parallel] = shape.mesh;
-  if (pp < 1) refuse("--pp " + text(pp) + ": at least 1 stage is needed");
-  if (dp < 1) refuse("--dp " + text(dp) + ": at least 1 replica is needed");
-  if (tp < 1) refuse("--tp " + text(tp) + ": at least 1 shard is needed");
-  if (const std::string wrong = fault_of_shards(spec, shape.mesh); !wrong.empty())
-    refuse("--tp " + text(tp) + ": " + wrong);
+  const RunSpec::Mesh& mesh = shape.mesh;
+  for (int stage = 0; stage < (mesh.is_even() ? 1 : mesh.pp); ++stage) {
+    const int tp = mesh.width(stage).tp;
+    if (const std::string wrong = fault_of_shards(spec, mesh.sequence_parallel && tp > 1, tp);
+        !wrong.empty())
+      refuse("--tp " + text(tp) + ": " + wrong);
+  }
+  if (const std::string wrong = fault_of_widths(spec, mesh, shape.schedule); !wrong.empty())
+    refuse(wrong);
+  const int dp = mesh.dp;
   if (!shares_evenly(spec.batch, dp)) {
     const int samples = spec.batch.microbatches(1);
     int nearest = dp;
@@ -89,8 +102,12 @@ std::string check_own_plan(const RunSpec& spec, const ClusterShape& shape) {
 /// Why the schedule has no plan of this shape; empty if it has one.
 std::string check_schedule(const RunSpec& spec, const ClusterShape& shape) {
   if (shape.schedule.kind == "csv") return check_own_plan(spec, shape);
-  if (generator_of(shape.schedule.kind))
+  if (generator_of(shape.schedule.kind)) {
+    const bool has_mirrors = copies_of(shape.schedule) > 1;
+    if (std::string fault = has_mirrors ? fault_of_mirrors(shape.mesh) : ""; !fault.empty())
+      return fault;
     return fault_of_schedule(spec.batch, shape.mesh, shape.schedule);
+  }
   auto kinds = schedule_kinds();
   if (spec.schedule.kind != "csv") std::erase(kinds, "csv");
   return fmt::format("'{}' is no schedule that a run can change to; it is one of {}",
@@ -151,14 +168,47 @@ int chunks_under(const RunSpec& spec, const ClusterShape& current, ClusterShape 
   return possible.value_or(own);
 }
 
+/// The current mesh with what the request says of stages, replicas and shards.
+RunSpec::Mesh mesh_of(const RunSpec& spec, const RunSpec::Mesh& current,
+                      const ScaleRequest& request) {
+  RunSpec::Mesh mesh = current;
+  check_positive(request);
+  if (request.stage) {
+    const int stage = *request.stage;
+    if (request.pp || !(request.dp || request.tp))
+      refuse("--stage " + text(stage) + " goes with --dp or --tp of this stage, and without --pp");
+    if (stage < 0 || stage >= mesh.pp)
+      refuse("--stage " + text(stage) + ": the stages are 0 to " + text(mesh.pp - 1));
+  }
+  if (request.pp && *request.pp != mesh.pp) {
+    const auto with_hosts = std::ssize(spec.cluster.stage_hosts);
+    if (with_hosts > 0 && *request.pp != with_hosts)
+      refuse("--pp " + text(*request.pp) + ": the " + schedules::counted(with_hosts, "stage") +
+             " of the manifest have hosts of their own ([[stage]] hosts), which say nothing of " +
+             text(*request.pp) + "; change --dp or --tp, or start a run with other tables");
+    if (!mesh.is_even() && !(request.dp && request.tp))
+      refuse("--pp " + text(*request.pp) + ": the stages differ in width (" + to_string(mesh) +
+             "), so say with --dp and --tp how wide all shall be");
+    mesh.widths.clear();
+    mesh.pp = *request.pp;
+  }
+  std::vector<RunSpec::Width> widths;
+  for (int stage = 0; stage < mesh.pp; ++stage) {
+    RunSpec::Width width = mesh.width(stage);
+    if (!request.stage || stage == *request.stage)
+      width = {.dp = request.dp.value_or(width.dp), .tp = request.tp.value_or(width.tp)};
+    widths.push_back(width);
+  }
+  mesh.set_widths(std::move(widths));
+  mesh.sequence_parallel = spec.mesh.sequence_parallel && mesh.tp > 1;
+  return mesh;
+}
+
 /// The current shape with the mesh and the schedule of the request, but still with the old layout.
 ClusterShape meshed(const RunSpec& spec, const ClusterShape& current, const ScaleRequest& request,
                     int split_chunks) {
   ClusterShape shape = current;
-  if (request.pp) shape.mesh.pp = *request.pp;
-  if (request.dp) shape.mesh.dp = *request.dp;
-  if (request.tp) shape.mesh.tp = *request.tp;
-  shape.mesh.sequence_parallel = spec.mesh.sequence_parallel && shape.mesh.tp > 1;
+  shape.mesh = mesh_of(spec, current.mesh, request);
   // A user's own plan is for one mesh, however the layers are split.
   if (shape.schedule.kind == "csv" && !request.schedule && shape.mesh == current.mesh) return shape;
   check_mesh(spec, shape);
@@ -209,6 +259,60 @@ Layout layout_by(const RunSpec& spec, const ClusterShape& current, const ScaleRe
   }
 }
 
+/// Gives the shape as many stages as it can have, at most `most`; none if it can have none. The
+/// schedule may need more stages, or pairs of them; 1f1b, the second choice, runs on any number.
+void fill_with_stages(const RunSpec& spec, int most, const RunSpec::Schedule& wanted,
+                      ClusterShape& shape) {
+  int& pp = shape.mesh.pp;
+  for (const auto& schedule : {wanted, RunSpec::Schedule{}}) {
+    shape.schedule = schedule;
+    shape.schedule.costs.clear();  // measured or given for other stages
+    pp = most;
+    while (pp > 0 && !(fits(spec, shape) && check_layers(spec, shape).empty())) --pp;
+    if (pp > 0) break;
+  }
+  if (pp > 0) shape.layout = layout_for(spec, shape);
+}
+
+/// Whole replicas that are left of a stage.
+int replicas_left(const RunSpec::Mesh& mesh, int stage, const std::set<int>& lost) {
+  const auto [dp, tp] = mesh.width(stage);
+  int left = 0;
+  for (int replica = 0; replica < dp; ++replica) {
+    const int first = rank_at(mesh, {.replica = replica, .stage = stage});
+    const auto next = lost.lower_bound(first);
+    left += next == lost.end() || *next >= first + tp ? 1 : 0;
+  }
+  return left;
+}
+
+/// shrunk() for stages that differ in width: narrower ones if each has a replica left, else as many
+/// stages of one rank as ranks are left.
+std::optional<TargetShape> shrunk_uneven(const RunSpec& spec, const ClusterShape& current,
+                                         const std::set<int>& lost) {
+  TargetShape smaller{.shape = current, .replicas = {}, .hosts = {}};
+  RunSpec::Mesh& mesh = smaller.shape.mesh;
+  std::vector<RunSpec::Width> widths = current.mesh.widths;
+  for (int stage = 0; stage < mesh.pp; ++stage)
+    widths[static_cast<std::size_t>(stage)].dp = replicas_left(current.mesh, stage, lost);
+  const auto fits_as = [&](const std::vector<RunSpec::Width>& tried) {
+    if (std::ranges::min(tried, {}, &RunSpec::Width::dp).dp < 1) return false;
+    mesh.set_widths(tried);
+    return fits(spec, smaller.shape);
+  };
+  // The widest stage becomes narrower until the widths go together.
+  while (!fits_as(widths)) {
+    const auto widest = std::ranges::max_element(widths, {}, &RunSpec::Width::dp);
+    if (--widest->dp < 1) break;
+  }
+  if (std::ranges::min(widths, {}, &RunSpec::Width::dp).dp > 0) return smaller;
+  mesh = {.pp = 1, .dp = 1, .tp = 1};
+  fill_with_stages(spec, current.num_ranks() - static_cast<int>(lost.size()), current.schedule,
+                   smaller.shape);
+  if (mesh.pp < 1) return std::nullopt;
+  return smaller;
+}
+
 }  // namespace
 
 std::string to_string(const ScaleRequest& request) {
@@ -216,6 +320,7 @@ std::string to_string(const ScaleRequest& request) {
   const auto add = [&out](const std::string& option, const std::string& value) {
     out += (out.empty() ? "--" : " --") + option + " " + value;
   };
+  if (request.stage) add("stage", text(*request.stage));
   if (request.pp) add("pp", text(*request.pp));
   if (request.dp) add("dp", text(*request.dp));
   if (request.tp) add("tp", text(*request.tp));
@@ -251,7 +356,8 @@ ClusterShape scaled(const RunSpec& spec, const ClusterShape& current, const Scal
 
 std::optional<TargetShape> shrunk(const RunSpec& spec, const ClusterShape& current,
                                   const std::set<int>& lost) {
-  const auto [pp, dp, tp, sequence_parallel] = current.mesh;
+  if (!current.mesh.is_even()) return shrunk_uneven(spec, current, lost);
+  const int dp = current.mesh.dp, tp = current.mesh.tp;
   // Surviving ranks, by replica.
   std::vector<int> survivors(static_cast<std::size_t>(dp), current.mesh.ranks_of_replica());
   for (const int rank : lost)
@@ -268,18 +374,7 @@ std::optional<TargetShape> shrunk(const RunSpec& spec, const ClusterShape& curre
     const auto fullest = std::ranges::max_element(survivors);
     smaller.replicas = {static_cast<int>(fullest - survivors.begin())};
     mesh.dp = 1;
-    // The schedule may need more stages, or pairs of them; 1f1b, the second choice, runs on any
-    // number.
-    for (const auto& schedule : {current.schedule, RunSpec::Schedule{}}) {
-      smaller.shape.schedule = schedule;
-      smaller.shape.schedule.costs.clear();  // measured or given for other stages
-      mesh.pp = *fullest / tp;
-      while (mesh.pp > 0 &&
-             !(fits(spec, smaller.shape) && check_layers(spec, smaller.shape).empty()))
-        --mesh.pp;
-      if (mesh.pp > 0) break;
-    }
-    if (mesh.pp > 0) smaller.shape.layout = layout_for(spec, smaller.shape);
+    fill_with_stages(spec, *fullest / tp, current.schedule, smaller.shape);
   }
   if (mesh.pp < 1 || mesh.dp < 1) return std::nullopt;
   smaller.replicas.resize(static_cast<std::size_t>(mesh.dp));

@@ -1,5 +1,9 @@
 #include "actors/topology/shape_rules.h"
 
+#include <fmt/format.h>
+
+#include <numeric>
+
 #include "actors/topology/schedule_kinds.h"
 #include "stages/model/sharding.h"
 
@@ -9,16 +13,80 @@ bool shares_evenly(const RunSpec::Batch& batch, std::int64_t dp) {
   return batch.global % (batch.micro * dp) == 0;
 }
 
-std::string fault_of_shards(const RunSpec& spec, const RunSpec::Mesh& mesh) {
-  if (std::string fault = stages::check_sharding(spec.model, mesh.tp); !fault.empty()) return fault;
+std::string fault_of_shards(const RunSpec& spec, bool sequence_parallel, int tp) {
+  if (std::string fault = stages::check_sharding(spec.model, tp); !fault.empty()) return fault;
   const bool pads = spec.batch.documents == stages::Documents::packed;  // to a multiple of tp
-  if (!mesh.sequence_parallel || pads || spec.batch.seq_len % mesh.tp == 0) return "";
-  int nearest = mesh.tp;
+  if (!sequence_parallel || pads || spec.batch.seq_len % tp == 0) return "";
+  int nearest = tp;
   while (spec.batch.seq_len % nearest != 0 || !stages::check_sharding(spec.model, nearest).empty())
     --nearest;
   return "with sequence parallelism batch.seq_len = " + std::to_string(spec.batch.seq_len) +
-         " must be divisible by tp = " + std::to_string(mesh.tp) +
+         " must be divisible by tp = " + std::to_string(tp) +
          "; nearest: tp = " + std::to_string(nearest);
+}
+
+std::string fault_of_widths(const RunSpec& spec, const RunSpec::Mesh& mesh,
+                            const RunSpec::Schedule& schedule) {
+  if (mesh.is_even()) return "";
+  const auto stage = [&](int i) {
+    return fmt::format("stage {} has dp = {}", i, mesh.width(i).dp);
+  };
+  for (int i = 0; i < mesh.pp; ++i) {
+    const int dp = mesh.width(i).dp, next = mesh.width((i + 1) % mesh.pp).dp;
+    if (i + 1 < mesh.pp && dp % next != 0 && next % dp != 0)
+      return fmt::format(
+          "{} and {}, of which neither divides the other; nearest: dp = {} for stage {}", stage(i),
+          stage(i + 1), std::gcd(dp, next) == 1 ? dp : std::gcd(dp, next), i + 1);
+    if (mesh.dp % dp != 0)
+      return fmt::format(
+          "{}, which does not divide the {} replicas of the stage that has most; "
+          "nearest: dp = {}",
+          stage(i), mesh.dp, std::gcd(mesh.dp, dp));
+  }
+  if (copies_of(schedule) > 1)
+    if (std::string fault = fault_of_mirrors(mesh); !fault.empty())
+      return fmt::format("schedule {}: {}", schedule.kind, fault);
+  if (spec.model.tie_word_embeddings && mesh.width(0) != mesh.width(mesh.pp - 1)) {
+    const std::string share =
+        "the first and the last stage share the embedding's matrix (model.tie_word_embeddings), "
+        "so ";
+    if (mesh.width(0).tp != mesh.width(mesh.pp - 1).tp)
+      return fmt::format("{}they must have the same tp, but have {} and {}", share,
+                         mesh.width(0).tp, mesh.width(mesh.pp - 1).tp);
+    if (spec.data_parallel.divides_gradients() || spec.data_parallel.wire != tensor::DType::f32)
+      return fmt::format(
+          "{}they must have the same dp, but have {} and {}, where gradients are divided or travel "
+          "in bfloat16; take data_parallel.sharding none or optim, and grad_reduce_dtype float32",
+          share, mesh.width(0).dp, mesh.width(mesh.pp - 1).dp);
+  }
+  if (spec.batch.documents == stages::Documents::packed) {
+    if (mesh.tp > 1)
+      return "packed documents (batch.documents) need stages of one shard where these differ; take "
+             "padded ones";
+    if (spec.model.hidden_dropout > 0 || spec.model.attention_dropout > 0)
+      return "packed documents (batch.documents) with dropout (model.hidden_dropout, "
+             "model.attention_dropout) need stages of equal dp; take padded ones";
+  }
+  const bool divides = spec.data_parallel.division != stages::StateDivision::none;
+  if (divides && spec.recovery.neighbour_copies && spec.recovery.copy_interval > 1)
+    return fmt::format(
+        "recovery.copy_interval = {} needs stages of equal dp and tp where data_parallel.sharding "
+        "divides the state; take 1",
+        spec.recovery.copy_interval);
+  return "";
+}
+
+std::string fault_of_mirrors(const RunSpec::Mesh& mesh) {
+  for (int stage = 0, mirror = mesh.pp - 1; stage < mirror; ++stage, --mirror) {
+    const auto [dp, tp] = mesh.width(stage);
+    const auto [mirror_dp, mirror_tp] = mesh.width(mirror);
+    if (mesh.width(stage) != mesh.width(mirror))
+      return fmt::format(
+          "stages {} and {} keep copies of the same layers, so they must have the same dp and tp, "
+          "but have dp = {}, tp = {} and dp = {}, tp = {}",
+          stage, mirror, dp, tp, mirror_dp, mirror_tp);
+  }
+  return "";
 }
 
 int copies_of(const RunSpec::Schedule& schedule) {

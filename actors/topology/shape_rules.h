@@ -13,9 +13,18 @@ namespace troupe::actors {
 /// Whether each replica gets as many whole microbatches as any other.
 bool shares_evenly(const RunSpec::Batch& batch, std::int64_t dp);
 
-/// Why so many shards cannot divide the model, or with sequence parallelism its sequences; empty if
+/// Why `tp` shards cannot divide the model, or with sequence parallelism its sequences; empty if
 /// they can.
-std::string fault_of_shards(const RunSpec& spec, const RunSpec::Mesh& mesh);
+std::string fault_of_shards(const RunSpec& spec, bool sequence_parallel, int tp);
+
+/// Why the stages of a mesh cannot have their widths; empty if they can, and for stages that are
+/// alike.
+std::string fault_of_widths(const RunSpec& spec, const RunSpec::Mesh& mesh,
+                            const RunSpec::Schedule& schedule);
+
+/// Why two stages that keep copies of the same layers, as many from the first as from the last,
+/// cannot have their widths; empty if they can.
+std::string fault_of_mirrors(const RunSpec::Mesh& mesh);
 
 /// How many copies of the parameters the schedule keeps; 1 for a csv plan and for unknown kinds.
 int copies_of(const RunSpec::Schedule& schedule);

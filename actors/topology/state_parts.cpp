@@ -38,11 +38,17 @@ bool divides_state(const RunSpec& spec, const ClusterShape& shape) {
   return spec.data_parallel.division != stages::StateDivision::none && shape.mesh.dp > 1;
 }
 
+bool divides_state(const RunSpec& spec, const ClusterShape& shape, int stage) {
+  return divides_state(spec, shape) && shape.mesh.width(stage).dp > 1;
+}
+
 stages::StateSharding state_sharding_of(const RunSpec& spec, const ClusterShape& shape, int rank) {
-  if (!divides_state(spec, shape)) return {};
-  const int instances = num_instances(spec, shape.mesh.dp), count = shape.mesh.dp / instances;
+  const RankPlace place = place_of(shape.mesh, rank);
+  if (!divides_state(spec, shape, place.stage)) return {};
+  const int dp = shape.mesh.width(place.stage).dp;
+  const int instances = num_instances(spec, dp), count = dp / instances;
   return {.count = count,
-          .index = place_of(shape.mesh, rank).replica % count,
+          .index = place.replica % count,
           .buckets = spec.data_parallel.buckets,
           .twins = instances == 1 && keeps_twins(spec, shape),
           .gradients = spec.data_parallel.divides_gradients(),
@@ -53,18 +59,18 @@ stages::StateSharding state_sharding_of(const RunSpec& spec, const ClusterShape&
 
 StateParts::StateParts(const RunSpec& spec, const ClusterShape& shape)
     : spec_(spec), shape_(shape) {
-  if (!divides_state(spec, shape)) return;
   for (int stage = 0; stage < shape.mesh.pp; ++stage) {
+    if (!divides_state(spec, shape, stage)) continue;
     const int rank = rank_at(shape.mesh, {.stage = stage});
     auto layout = stages::lay_out_parameters(parameters_of_rank(spec, shape, rank));
-    RowCuts& cuts = row_cuts_.emplace_back();
+    RowCuts& cuts = row_cuts_[stage];
     for (auto& entry : layout.entries) cuts[entry.info.name] = std::move(entry.row_cuts);
   }
 }
 
 std::vector<int> StateParts::kept_by(int rank) const {
   RankPlace place = place_of(shape_.mesh, rank);
-  if (!are_slices()) return {rank_at(shape_.mesh, {.shard = place.shard})};
+  if (!are_of_stages()) return {rank_at(shape_.mesh, {.shard = place.shard})};
   const stages::StateSharding state = state_sharding_of(spec_, shape_, rank);
   place.replica = state.index;
   std::vector<int> parts{rank_at(shape_.mesh, place)};
@@ -76,21 +82,22 @@ std::vector<int> StateParts::kept_by(int rank) const {
 
 std::vector<int> StateParts::of_stage(int stage) const {
   std::vector<int> parts;
-  const int replicas = are_slices() ? shape_.mesh.dp / num_instances(spec_, shape_.mesh.dp) : 1;
-  for (int replica = 0; replica < replicas; ++replica)
-    for (int shard = 0; shard < shape_.mesh.tp; ++shard)
+  const auto [dp, tp] = shape_.mesh.width(stage);
+  const int slices = divides_state(spec_, shape_, stage) ? dp / num_instances(spec_, dp) : 1;
+  for (int slice = 0; slice < slices; ++slice)
+    for (int shard = 0; shard < tp; ++shard)
       parts.push_back(rank_at(
-          shape_.mesh, {.replica = replica, .stage = are_slices() ? stage : 0, .shard = shard}));
+          shape_.mesh, {.replica = slice, .stage = are_of_stages() ? stage : 0, .shard = shard}));
   return parts;
 }
 
 tensor::Region StateParts::region(int part, const stages::ParameterInfo& info) const {
   const tensor::Region of_shard = stages::region_of(info, spec_.model, sharding_of(part));
-  if (!are_slices()) return of_shard;
   const RankPlace place = place_of(shape_.mesh, part);
-  const RowCuts& of_stage = row_cuts_[static_cast<std::size_t>(place.stage)];
-  const auto cuts = of_stage.find(info.name);
-  if (cuts == of_stage.end()) return {};
+  const auto of_stage = row_cuts_.find(place.stage);
+  if (of_stage == row_cuts_.end()) return of_shard;
+  const auto cuts = of_stage->second.find(info.name);
+  if (cuts == of_stage->second.end()) return {};
   return stages::cut_region(of_shard, cuts->second, place.replica);
 }
 

@@ -16,16 +16,19 @@ namespace troupe::actors {
 /// divides the training state among its members. As many as the run asks for, or one if, after the
 /// loss of replicas, they no longer have as many members each, at least two.
 int num_instances(const RunSpec& spec, int dp);
-/// Whether the replicas of a shape divide the training state of their stage.
+/// Whether the replicas of a shape, or of one stage of it, divide the training state of their
+/// stage.
 bool divides_state(const RunSpec& spec, const ClusterShape& shape);
+bool divides_state(const RunSpec& spec, const ClusterShape& shape, int stage);
 /// How a rank's replica takes part in that. With `recovery.neighbour_copies` each replica keeps the
 /// slice of the one before it too, its twin, unless a mirror or another instance has it.
 stages::StateSharding state_sharding_of(const RunSpec& spec, const ClusterShape& shape, int rank);
 
 /// The parts into which a shape divides the training state, so that each part lies on one rank
 /// whole, and maybe on others alike. If the replicas divide it, a part is the slice of one rank of
-/// the first instance, and has its name. Else it is what one shard has of the whole model, and is
-/// named by the first rank with that shard. Regions are those of whole parameters.
+/// the first instance, and has its name. Else it is what one shard has of the whole model, or,
+/// where stages differ in width, of its stage, and is named by the first rank with that shard.
+/// Regions are those of whole parameters.
 class StateParts {
  public:
   StateParts(const RunSpec& spec, const ClusterShape& shape);
@@ -35,7 +38,7 @@ class StateParts {
   /// The parts that together hold what ranks of a stage do.
   std::vector<int> of_stage(int stage) const;
   /// Whether each stage has parts of its own.
-  bool are_slices() const { return !row_cuts_.empty(); }
+  bool are_of_stages() const { return !row_cuts_.empty() || !shape_.mesh.is_even(); }
   /// The slice (stages::Parameter::row_cuts) that the part is.
   int slice_of(int part) const { return place_of(shape_.mesh, part).replica; }
   stages::Sharding sharding_of(int part) const { return actors::sharding_of(shape_, part); }
@@ -47,7 +50,7 @@ class StateParts {
 
   const RunSpec& spec_;
   const ClusterShape& shape_;
-  std::vector<RowCuts> row_cuts_;  // by stage, alike for all its shards; empty: not divided
+  std::map<int, RowCuts> row_cuts_;  // by stage that is divided, alike for all its shards
 };
 
 /// The elements of a parameter that `part` of one shape gives to `into`, a part of another one.

@@ -68,6 +68,7 @@ std::vector<int> copied_ranks(const RunSpec& spec, const Configuration& kept,
   const CopyRing ring = copy_ring(next);
   for (int rank = 0; rank < next.num_ranks(); ++rank) {
     const int holder = ring.keeper_of(next.shape, rank);
+    if (holder < 0) continue;
     const auto held = inventory.find(next.members.at(holder).incarnation);
     const CopyRecord wanted{.rank = rank, .step = step};
     if (held != inventory.end() &&
@@ -101,7 +102,7 @@ class MoveFinder {
     for (const int stage : stages_.at(unit)) {
       auto moves = find_from(stage, unit, rank);
       if (moves && (!best || moves->distance < best->distance)) best = std::move(moves);
-      if (!from_.are_slices()) break;  // all stages have the same parts
+      if (!from_.are_of_stages()) break;  // all stages have the same parts
     }
     if (!best) return std::nullopt;
     return std::move(best->all);
@@ -199,6 +200,7 @@ std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape&
                                         const CopyRing& ring, int rank) {
   std::vector<transport::Edge> edges;
   for (const int from : {ring.source_of(shape, rank), rank}) {
+    if (from < 0 || !is_copied(shape, from)) continue;
     const std::int64_t size =
         size_of_units(units_of(spec, shape, from), spec.model, sharding_of(shape, from));
     if (size == 0) continue;
@@ -214,9 +216,14 @@ std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape&
   return edges;
 }
 
+bool copies_state(const RunSpec& spec, const RunSpec::Mesh& mesh) {
+  const bool one_has_it =
+      mesh.is_even() ? mesh.dp == 1 : std::ranges::count(mesh.widths, 1, &RunSpec::Width::dp) > 0;
+  return spec.recovery.neighbour_copies && mesh.ranks_of_replica() > 1 && one_has_it;
+}
+
 bool copies_state(const RunSpec& spec, const ClusterShape& shape) {
-  return spec.recovery.neighbour_copies && shape.mesh.ranks_of_replica() > 1 &&
-         shape.mesh.dp == 1 && shape.layout.copies() == 1;
+  return copies_state(spec, shape.mesh) && shape.layout.copies() == 1;
 }
 
 int unit_of_layer(int layer, int num_layers) {
@@ -262,7 +269,8 @@ bool survives_loss_of_host(const RunSpec& spec, const ClusterShape& shape,
   std::map<UnitPart, std::set<int>> hosts;  // that have it
   for (int rank = 0; rank < shape.num_ranks(); ++rank) {
     std::vector<int> holders{rank};
-    if (copies_state(spec, shape)) holders.push_back(ring.keeper_of(shape, rank));
+    if (copies_state(spec, shape) && is_copied(shape, rank))
+      holders.push_back(ring.keeper_of(shape, rank));
     for (const int part : parts.kept_by(rank))
       for (const int unit : units_of(spec, shape, rank))
         for (const int holder : holders)

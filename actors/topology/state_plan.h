@@ -29,6 +29,8 @@ std::vector<int> units_of(const RunSpec& spec, const ClusterShape& shape, int ra
 /// Whether the ranks of a shape copy their state to another (CopyRing): they do if nobody has it.
 /// Replicas are each other's copies, or twins of each other's slices; so are a rank and its mirror.
 bool copies_state(const RunSpec& spec, const ClusterShape& shape);
+/// Whether ranks of this mesh do, under a schedule with one copy of the parameters.
+bool copies_state(const RunSpec& spec, const RunSpec::Mesh& mesh);
 
 /// The unit that a parameter belongs to.
 int unit_of(const stages::ParameterInfo& parameter, const stages::ModelConfig& model);

@@ -56,7 +56,8 @@ ReplicaTraffic replica_traffic(const RunSpec& spec, const ClusterShape& shape,
   const auto order = unit_order(compile(part, part.actions), part.stage);
   stages::DataParallelSpec data_parallel = spec.data_parallel;
   data_parallel.microbatches = static_cast<int>(spec.batch.microbatches(shape.mesh.dp));
-  return {.collectives = stages::plan_collectives(data_parallel, part.stage, order, shape.mesh.dp),
+  return {.collectives = stages::plan_collectives(data_parallel, part.stage, order,
+                                                  shape.mesh.width(part.place.stage).dp),
           .gathers = stages::plan_gathers(part.stage, order)};
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/topology/validation.h"
 #include "schedules/analysis/simulate.h"
 #include "tensor/errors/error.h"
 
@@ -90,7 +91,10 @@ LayerTimes layer_times(const Layout& layout, const Measured& measured) {
 
 StepSimulation::StepSimulation(const RunSpec& spec, const ClusterShape& shape, LayerTimes times,
                                double hop_s)
-    : plan_(make_plan(with_shape(spec, shape))), times_(std::move(times)), hop_s_(hop_s) {}
+    : plan_(make_plan(with_shape(spec, shape))),
+      times_(std::move(times)),
+      hop_s_(hop_s),
+      barrier_(barrier_of(spec, shape)) {}
 
 schedules::StageCosts costs_of(const ActionTimes& times) {
   return {.forward = times.of(Op::F),
@@ -108,6 +112,7 @@ schedules::Costs StepSimulation::costs(const Layout& layout) const {
   schedules::Costs costs;
   costs.hop = hop_s_;
   costs.pairs = schedules::Pairs::when_ready;
+  costs.barrier = barrier_;
   for (std::size_t i = 0; i < layout.chunks.size(); ++i) {
     const Layout::Chunk& chunk = layout.chunks[i];
     const ActionTimes& layer = times_.layer[static_cast<std::size_t>(chunk.stage)];
@@ -124,7 +129,7 @@ schedules::Costs StepSimulation::costs(const Layout& layout) const {
 double StepSimulation::simulated(const Layout& layout) const {
   const auto simulation = schedules::simulate(plan_, costs(layout));
   TROUPE_ASSERT(simulation.has_value());
-  return simulation->wall;
+  return simulation->step;
 }
 
 }  // namespace troupe::actors

@@ -31,7 +31,7 @@ class StepSimulation {
   StepSimulation(const RunSpec& spec, const ClusterShape& shape, LayerTimes times, double hop_s);
   /// The time of each chunk's actions under a layout.
   schedules::Costs costs(const Layout& layout) const;
-  /// The simulated seconds from the start of the first action to the end of the last.
+  /// The simulated seconds from one step to the next.
   double simulated(const Layout& layout) const;
   const schedules::Plan& plan() const { return plan_; }
   const LayerTimes& times() const { return times_; }
@@ -40,6 +40,7 @@ class StepSimulation {
   schedules::Plan plan_;
   LayerTimes times_;
   double hop_s_ = 0;
+  schedules::Barrier barrier_ = schedules::Barrier::global;
 };
 
 }  // namespace troupe::actors

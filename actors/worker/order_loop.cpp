@@ -13,10 +13,20 @@ namespace troupe::actors {
 namespace {
 
 /// Carries out one order.
-class Executor {
+class Executor : public StepOrders {
  public:
-  Executor(RankExecutor& executor, const std::function<void(StageAnswer)>& answer)
-      : executor_(executor), answer_(answer) {}
+  Executor(RankExecutor& executor, OrderQueue<StageOrder>& orders,
+           const std::function<void(StageAnswer)>& answer)
+      : executor_(executor), orders_(orders), answer_(answer) {}
+
+  std::optional<Commit> await_commit() override {
+    const auto is_commit = [](const StageOrder& order) {
+      return std::holds_alternative<Commit>(order);
+    };
+    const auto order = orders_.pop_if(is_commit);
+    return order ? std::optional(std::get<Commit>(*order)) : std::nullopt;
+  }
+  void tell(const Copied& answer) override { answer_(answer); }
 
   std::optional<StageAnswer> operator()(const Halt& order) {
     spdlog::info("halts for configuration {}: {}", order.configuration, order.reason);
@@ -37,7 +47,7 @@ class Executor {
       spdlog::info("first action at {:.6f}", std::chrono::duration<double>(now).count());
       stepped_ = true;
     }
-    return executor_.run_step(order);
+    return executor_.run_step(order, *this);
   }
   std::optional<StageAnswer> operator()(const Commit& order) {
     executor_.commit(order);
@@ -52,6 +62,7 @@ class Executor {
 
  private:
   RankExecutor& executor_;
+  OrderQueue<StageOrder>& orders_;
   const std::function<void(StageAnswer)>& answer_;
   bool stepped_ = false;
 };
@@ -69,11 +80,11 @@ std::uint32_t configuration_of(const Order& order) {
 
 /// The error to report. Where the machine had too little of something, the worker goes on once it
 /// has halted: only an update that was interrupted leaves state that counts for nothing.
-Error error_of(const std::exception& exception, const StageOrder& order) {
+Error error_of(const std::exception& exception, bool is_updating) {
   if (const auto* error = dynamic_cast<const Error*>(&exception)) return *error;
   const auto lacks = as_shortage(exception);
   if (!lacks) return {ErrorKind::internal, exception.what()};
-  return std::holds_alternative<Commit>(order) ? Error(ErrorKind::internal, lacks->what()) : *lacks;
+  return is_updating ? Error(ErrorKind::internal, lacks->what()) : *lacks;
 }
 
 }  // namespace
@@ -89,7 +100,7 @@ Heartbeat OrderLoop::activity() const {
 }
 
 void OrderLoop::run(const std::function<void(StageAnswer)>& answer) {
-  Executor execute(executor_, answer);
+  Executor execute(executor_, orders_, answer);
   bool failed = false;
   while (true) {
     const StageOrder order = orders_.pop();
@@ -98,7 +109,10 @@ void OrderLoop::run(const std::function<void(StageAnswer)>& answer) {
       return;
     }
     if (std::holds_alternative<Halt>(order)) failed = false;
-    if (failed) continue;
+    if (failed) {
+      if (const auto* commit = std::get_if<Commit>(&order)) executor_.learn(*commit);
+      continue;
+    }
     try {
       auto result = std::visit(execute, order);
       // Summaries precede the vote, so that the director knows how many samples are left when it
@@ -113,7 +127,7 @@ void OrderLoop::run(const std::function<void(StageAnswer)>& answer) {
       const std::uint32_t configuration =
           std::visit([](const auto& o) { return configuration_of(o); }, order);
       if (executor_.is_interrupted(configuration)) continue;
-      const Error error = error_of(e, order);
+      const Error error = error_of(e, executor_.is_updating());
       spdlog::error("{}", error.what());
       answer(Failed{.configuration = configuration,
                     .incarnation = incarnation_,

@@ -13,7 +13,7 @@
 namespace troupe::actors {
 
 using StageOrder = std::variant<Halt, EnterConfiguration, RunStep, Commit, Save, Evaluate, Finish>;
-using StageAnswer = std::variant<Halted, Ready, Prepared, TracedActions, Tapped,
+using StageAnswer = std::variant<Halted, Ready, Copied, Prepared, TracedActions, Tapped,
                                  ParameterHistograms, Saved, Evaluated, Failed>;
 
 /// The computing side of a worker, as its stage actor sees it. Functions may be called from any

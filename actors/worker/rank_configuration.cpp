@@ -21,12 +21,13 @@ std::string own_name(const std::string& path) {
   return code ? file : own.string();
 }
 
-stages::FeedSpec feed_spec(const RunSpec& spec, const ClusterShape& shape) {
+stages::FeedSpec feed_spec(const RunSpec& spec, const RunSpec::Mesh& mesh, int stage) {
   return {.documents = spec.batch.documents,
           .seq_len = spec.batch.seq_len,
           .micro = spec.batch.micro,
           .global = spec.batch.global,
-          .replicas = shape.mesh.dp,
+          .replicas = mesh.width(stage).dp,
+          .lanes = mesh.lanes_of(stage),
           .seed = spec.seed,
           .vocab_size = spec.model.vocab_size};
 }
@@ -70,8 +71,9 @@ void number_parameters(RankConfiguration& now, const RunSpec& spec) {
 std::vector<std::size_t> slots_of(const RankAssembly& part, int rank, const tensor::Device& device,
                                   transport::EdgeChoice choice) {
   std::vector<std::size_t> sizes;
-  for (const transport::Edge& edge : part.edges) {
-    if (edge.to != rank || edge.from == rank) continue;
+  for (const auto& end : transport::receiving_ends(part.edges, rank)) {
+    const transport::Edge& edge = end.front();
+    if (edge.is_local()) continue;
     if (transport::is_on_device(edge, &device) && choice != transport::EdgeChoice::staged) continue;
     sizes.push_back(transport::slots_bytes(edge));
   }
@@ -95,10 +97,10 @@ void add_runners(RankConfiguration& now, const RunSpec& spec, const Configuratio
   number_parameters(now, spec);
   const ClusterShape& shape = now.configuration.shape;
   const auto microbatches = spec.batch.microbatches(shape.mesh.dp);
-  const stages::RowSizes rows =
-      stages::row_sizes(spec.batch.documents, spec.batch.micro * spec.batch.seq_len, shape.mesh.tp);
-  const Program program = compile(now.part, now.part.actions);
-  const bool shares = spec.data.first_shard_reads && shape.mesh.tp > 1;
+  const stages::StageSpec& stage = now.part.stage;
+  const stages::RowSizes rows = stage.rows();
+  const Program program = compile_training(now.part);
+  const bool shares = spec.data.first_shard_reads && stage.sharding.size > 1;
   // The bounds of documents are needed by every stage, the tokens at the ends of the model alone.
   const bool needs = reads_tokens(program) || spec.batch.documents != stages::Documents::joined;
   if (shares && needs) now.tokens.emplace(device, *now.groups.get(GroupKind::shard_forwards));
@@ -110,10 +112,11 @@ void add_runners(RankConfiguration& now, const RunSpec& spec, const Configuratio
                               .documents = spec.batch.documents,
                               .replica = now.part.place.replica,
                               .rows = rows,
-                              .samples = spec.batch.micro,
+                              .samples = stage.micro,
+                              .lanes = stage.lanes,
                               .num_microbatches = static_cast<int>(microbatches)};
   };
-  stages::FeedSpec train = feed_spec(spec, shape);
+  stages::FeedSpec train = feed_spec(spec, shape.mesh, now.part.place.stage);
   train.shuffle = spec.data.shuffle;
   train.origin = start.sample_origin;
   if (opens) now.feed = open_feed(spec.data.sources, train, open);
@@ -122,7 +125,7 @@ void add_runners(RankConfiguration& now, const RunSpec& spec, const Configuratio
     trained.num_sources = static_cast<int>(spec.data.sources.size());
   now.runner.emplace(now.stage(), channel, device, program, trained, now.data_parallel.get());
   if (spec.eval.interval <= 0) return;
-  stages::FeedSpec eval = feed_spec(spec, shape);
+  stages::FeedSpec eval = feed_spec(spec, shape.mesh, now.part.place.stage);
   eval.once = true;
   for (const RunSpec::Eval::Set& set : spec.eval.sets) {
     const auto& feed = now.eval_feeds.emplace_back(

@@ -10,11 +10,12 @@
 #include <fstream>
 #include <utility>
 
+#include "actors/topology/validation.h"
+#include "actors/worker/ahead_gate.h"
 #include "actors/worker/collective_log.h"
 #include "actors/worker/step/parameter_histograms.h"
 #include "actors/worker/step/tap.h"
 #include "actors/worker/step/traced_actions.h"
-#include "stages/decoder/stage/optimizer.h"
 #include "stages/storage/claim.h"
 #include "tensor/device/device.h"
 #include "tensor/errors/error.h"
@@ -25,6 +26,9 @@ namespace {
 
 /// The step that keys the first evaluation's messages, above all training steps.
 constexpr std::uint64_t kEvalStep = std::uint64_t{1} << 62;
+/// In the key of messages of a step that is run anew, because others may still take those of
+/// before.
+constexpr std::uint64_t kAnew = std::uint64_t{1} << 61;
 /// A wait that is longer is told with the ranks that it is for: the way to them may be broken.
 constexpr double kLongWaitS = 2;
 
@@ -96,38 +100,41 @@ std::unique_ptr<transport::UcxNode> RankExecutor::new_node() const {
 
 // --- steps
 
-Prepared RankExecutor::run_step(const RunStep& order) {
+Prepared RankExecutor::run_step(const RunStep& order, StepOrders& orders) {
   try {
-    return compute_step(order);
+    return compute_step(order, orders);
   } catch (const Error&) {
     write_collectives(spec_.dir, configuration_->rank, node_->operations());
     throw;
   }
 }
 
-Prepared RankExecutor::compute_step(const RunStep& order) {
+Prepared RankExecutor::compute_step(const RunStep& order, StepOrders& orders) {
+  update_ahead(order);
   set_state("running");
   end_configurations_before();
   RankConfiguration& now = *configuration_;
-  if (now.copies && now.copies->must_send(order.step - 1))
-    now.copies->send(now.stage(), order.step - 1);
+  AheadGate gate(*this, order, orders);
   std::optional<Tap> tap;
   if (!order.taps.empty()) tap.emplace(order, now.part, now.rank, spec_.dir + "/taps", *device_);
   now.data_parallel->complete_weights();
   if (order.own_groups) use_own_groups();
-  now.data_parallel->begin_step();
-  const PlanResult result =
-      now.runner->train(order.step - 1, static_cast<std::uint64_t>(order.step),
-                        {.record = order.trace,
-                         .tap = tap ? &*tap : nullptr,
-                         .in_program_order = now.groups_state == GroupsState::own});
+  const auto key = static_cast<std::uint64_t>(order.step);
+  // What is looked at must count.
+  const bool waits = tap || !ahead_;
+  if (waits && !gate.weights_stand()) update_again();
+  PlanResult result = train(order, key, tap ? &*tap : nullptr, gate);
+  if (result.given_up) {
+    update_again();
+    result = train(order, key | kAnew, nullptr, gate);
+  }
   set_state("reducing");
   now.data_parallel->finish();
   now.data_parallel->squared_norms(now.squared_norms);
   refuse_failed_groups();
   Prepared vote = vote_of(order, result);
-  if (now.copies && now.copies->must_receive(order.step - 1))
-    now.copies->receive(order.step - 1);  // no rank goes on before the last state is safe
+  gate.finish();
+  voted_ = order.step;
   {
     const std::lock_guard lock(mutex_);
     longest_action_s_ = std::max(longest_action_s_, result.longest_action_s);
@@ -141,6 +148,21 @@ Prepared RankExecutor::compute_step(const RunStep& order) {
         traced_actions(*now.runner, now.part, now.rank, order, now.data_parallel->spans());
   set_state("prepared");
   return vote;
+}
+
+/// Runs the plan of a step.
+PlanResult RankExecutor::train(const RunStep& order, std::uint64_t message_step, Tap* tap,
+                               AheadGate& gate) {
+  RankConfiguration& now = *configuration_;
+  const bool runs_ahead = updates_ahead(spec_, now.configuration.shape);
+  set_state("running");
+  now.data_parallel->complete_weights();
+  now.data_parallel->begin_step();
+  return now.runner->train(order.step - 1, message_step,
+                           {.record = order.trace,
+                            .tap = tap,
+                            .gate = runs_ahead ? &gate : nullptr,
+                            .in_program_order = now.groups_state == GroupsState::own});
 }
 
 /// What the rank says of a step that it has computed.
@@ -187,17 +209,6 @@ Prepared RankExecutor::vote_of(const RunStep& order, const PlanResult& result) {
     vote.network_bytes = now.sent.to_other_hosts - before.to_other_hosts;
   }
   return vote;
-}
-
-void RankExecutor::commit(const Commit& order) {
-  finish_writing();
-  set_state("applying");
-  configuration_->data_parallel->apply(
-      stages::adamw_step(spec_.optimizer, order.step, order.clip_factor));
-  // The update is made, whatever becomes of the gather.
-  configuration_->state->step = order.step;
-  configuration_->data_parallel->share_weights();
-  set_state("ready");
 }
 
 void RankExecutor::save(const Save& order, const std::function<void(Saved)>& answer) {

@@ -19,6 +19,7 @@
 #include "actors/worker/rank_configuration.h"
 #include "actors/worker/standstill.h"
 #include "actors/worker/state/checkpoint_writer.h"
+#include "actors/worker/step_orders.h"
 #include "actors/worker/warm_stage.h"
 #include "actors/worker/worker_files.h"
 #include "tensor/device/process_group.h"
@@ -53,8 +54,10 @@ class RankExecutor {
   /// Error{internal} if the order's digest differs from the one that this rank derives itself.
   /// Returns no answer for a worker that only gives its state away.
   std::optional<Ready> begin_configuration(const EnterConfiguration& order);
-  /// If the step ends with an Error, the last collectives are written into the run directory.
-  Prepared run_step(const RunStep& order);
+  /// If the step ends with an Error, the last collectives are written into the run directory. If
+  /// the step before was voted on and is not committed yet, its update is made ahead
+  /// (updates_ahead()), and the commit is awaited on the way.
+  Prepared run_step(const RunStep& order, StepOrders& orders);
   /// What monitors asked to see of a step.
   struct Seen {
     std::vector<Tapped> tapped;
@@ -64,6 +67,10 @@ class RankExecutor {
   /// Takes what run_step has recorded; empty if it was taken.
   Seen take_seen() { return std::exchange(seen_, {}); }
   void commit(const Commit& order);
+  /// Notes a commit that comes after a step has failed for which its update was made ahead.
+  void learn(const Commit& order);
+  /// Whether an error has ended an update half way, which leaves state that counts for nothing.
+  bool is_updating() const { return is_updating_; }
   /// Writes the state while other orders are carried out; the next commit() waits until it is
   /// written. `answer` is called once, from another thread if this rank has a part to write.
   void save(const Save& order, const std::function<void(Saved)>& answer);
@@ -121,10 +128,19 @@ class RankExecutor {
   void use_cores(const HostShare& host);
   std::unique_ptr<transport::UcxNode> new_node() const;
   void refuse_if_interrupted(std::uint32_t configuration) const;
-  Prepared compute_step(const RunStep& order);
+  class AheadGate;
+  Prepared compute_step(const RunStep& order, StepOrders& orders);
+  PlanResult train(const RunStep& order, std::uint64_t message_step, Tap* tap, AheadGate& gate);
   Prepared vote_of(const RunStep& order, const PlanResult& result);
   void set_state(std::string state);
   void count_memory();
+
+  // Defined in rank_executor_updates.cpp.
+  void update(std::int64_t step, double factor);
+  void update_ahead(const RunStep& order);
+  bool update_stands(StepOrders& orders);
+  void update_again();
+  void settle_update();
 
   const RunSpec spec_;
   const Member self_;
@@ -147,6 +163,15 @@ class RankExecutor {
   std::uint64_t next_eval_ = 0;
   CheckpointWriter writer_;  ///< reads the state of configuration_
   Seen seen_;
+  /// An update that was made before its step was committed.
+  struct UpdateAhead {
+    std::int64_t step = 0;
+    std::optional<double> factor;  ///< with which the step is committed, once that is known
+  };
+  std::optional<UpdateAhead> ahead_;
+  std::optional<std::int64_t> voted_;  ///< the step that the rank waits to be committed
+  bool is_updating_ = false;
+  static const inline stages::UnitOrder kReadsNothing{};
 
   std::atomic<std::uint64_t> progress_{0};  ///< progress of plan runners that are gone
   mutable std::mutex mutex_;  // guards what other threads read: the members below, node_

@@ -32,6 +32,7 @@ Halted RankExecutor::halt(const Halt& order) {
     if (!copies.empty()) held_ = std::move(copies);
   }
   leave_configuration();
+  settle_update();
   if (fell_back) configuration_ = std::move(before_);
   before_.reset();
   if (order.reconnect) renew_node(order.configuration);

@@ -138,6 +138,7 @@ void RankExecutor::copy_first_state(RankConfiguration& now, const std::vector<in
     now.copies->skip(now.stage(), step);
   else
     now.copies->send(now.stage(), step);
+  if (now.copies->source() < 0) return;
   if (!is_copied(now.copies->source())) return now.copies->receive(step);
   const auto held = std::ranges::find_if(held_, [&](const NeighbourCopies::HeldCopy& copy) {
     return copy.rank == now.copies->source() && copy.step == step;

@@ -25,6 +25,7 @@
 #include "tensor/libraries/context_size.h"
 #include "tensor/libraries/gpu_choice.h"
 #include "transport/node/ucx_node.h"
+#include "transport/ucx/ucx_memory.h"
 
 namespace troupe::launch {
 namespace {
@@ -131,7 +132,10 @@ std::string open_loopback() {
 
 std::string open_data_plane() {
   const auto node = transport::UcxNode::create({.environment = transport::prepare_ucx()});
-  return fmt::format("UCX starts, its address has {} bytes", node->address().size());
+  return fmt::format(
+      "UCX starts, its address has {} bytes; it {} edges to GPUs of other hosts are staged",
+      node->address().size(),
+      transport::ucx_reaches_cuda() ? "could carry GPU memory, yet" : "cannot carry GPU memory:");
 }
 
 /// The loaded versions of the shared libraries that decide speed and behaviour.

@@ -13,7 +13,7 @@ constexpr const char* kCheckpoint =
     "checkpoints, or a Hugging Face directory";
 
 constexpr const char* kCopyAsJson =
-    "Print one JSON object: directory, files, unused_fields, left_out; no progress";
+    "Print one JSON object: directory, files, unused_fields, left_out, tokenizer; no progress";
 
 /// Adds the options of a command that may divide its model among processes.
 void add_division(CLI::App* sub, int& tp, int& pp) {
@@ -29,6 +29,13 @@ void add_device(CLI::App* sub, std::string& device, int& threads) {
   number(sub, "--threads", threads, 0, 1024,
          "Compute threads, which the shards of a stage share out; 0: one for each free core. Sums "
          "depend on their number in the last bits");
+}
+
+/// Adds an option for what is put around texts.
+void add_mark(CLI::App* sub, const char* name, std::optional<std::string>& mark,
+              const std::string& what) {
+  sub->add_option(name, mark, what + "; none, or auto; default: as in training")
+      ->type_name("TOKEN");
 }
 
 }  // namespace
@@ -55,6 +62,7 @@ void add_generate(CLI::App& app, GenerateOptions& o) {
   });
   sub->add_flag("--chat", o.chat,
                 "Take each prompt as what a user says, and answer it by the model's chat template");
+  add_mark(sub, "--bos", o.bos, "Token that a prompt begins with, as data.bos");
   number(sub, "--tokens", o.tokens, 1, 1'000'000, "Tokens to write");
   number(sub, "--seed", o.sampling.seed, std::uint64_t{0},
          std::numeric_limits<std::uint64_t>::max(), "The same seed gives the same text");
@@ -96,6 +104,9 @@ void add_eval(CLI::App& app, EvalOptions& o) {
   sub->add_option("--loss-on", o.loss_on,
                   "Which tokens count, as data.loss_on; default: as in training")
       ->check(CLI::IsMember({"all", "response"}));
+  add_mark(sub, "--bos", o.bos, "Token that a document begins with, as data.bos");
+  add_mark(sub, "--end-of-document", o.end_of_document,
+           "Token that a document ends with, as data.end_of_document");
   sub->add_flag("--json", o.json, "Print one JSON object");
   add_division(sub, o.tp, o.pp);
   add_device(sub, o.device, o.threads);
@@ -142,16 +153,37 @@ void add_tokenize(CLI::App& app, TokenizeOptions& o) {
       app, "tokenize", "Turn text into an indexed dataset, PREFIX.bin and PREFIX.idx",
       "  troupe tokenize books/*.txt --tokenizer spm.model -o data/books\n"
       "  troupe tokenize corpus.jsonl --tokenizer tokenizer.json --append '</s>' -o data/corpus\n"
-      "JSON lines are a document a line, from its \"text\", \"prompt\" and \"response\", or "
-      "\"messages\"; any other file is one document.");
+      "Each object of JSON lines, or of a list of JSON, is a document: its \"text\", \"prompt\" "
+      "and "
+      "\"response\",\nor \"messages\", or what alpaca, dolly and ShareGPT have; any other file is "
+      "one "
+      "document.");
   required(sub, "files", o.files, "FILE", "Text or JSONL files, or globs");
-  sub->add_option("--tokenizer", o.tokenizer, "bytes, a SentencePiece .model, or a tokenizer.json")
+  sub->add_option(
+         "--tokenizer", o.tokenizer,
+         "bytes, a SentencePiece .model, a tokenizer.json, tekken.json, .tiktoken or vocab.json")
       ->capture_default_str();
   required(sub, "-o,--output", o.output, "PREFIX", "Path of the dataset without .bin and .idx");
   sub->add_flag("--add-special-tokens", o.add_special_tokens,
-                "Put around each document what the tokenizer.json's post-processor says");
+                "Put around each document what the tokenizer's own files say, as data.bos and "
+                "data.end_of_document do by default");
+  sub->add_option("--bos", o.bos, "Token that a document begins with, as data.bos")
+      ->type_name("TOKEN")
+      ->capture_default_str();
+  sub->add_option("--end-of-document", o.end_of_document,
+                  "Token that a document ends with, as data.end_of_document")
+      ->type_name("TOKEN")
+      ->capture_default_str();
   sub->add_option("--append", o.append, "Put this token behind each document, as </s>")
       ->type_name("TOKEN");
+  sub->add_option("--fields", o.fields,
+                  "What the members of JSON objects are called, as data.fields: prompt=question")
+      ->type_name("NAME=THEIRS");
+  sub->add_option("--on-bad-line", o.on_bad_line, "What becomes of a line that is no document")
+      ->check(CLI::IsMember({"stop", "skip"}))
+      ->capture_default_str();
+  sub->add_option("--date", o.date, "Day that chat templates are told; default: today")
+      ->type_name("YYYY-MM-DD");
   sub->add_flag("--json", o.json, "Print one JSON object: prefix, tokens, documents, sequences");
 }
 

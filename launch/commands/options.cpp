@@ -102,10 +102,10 @@ std::string unknown_argument(const CLI::App& command, std::span<const std::strin
 
 /// Refuses an unknown command, for which CLI11 would report only that a command is missing.
 void check_command(const std::string& given) {
-  constexpr std::array<std::string_view, 22> kNames{
-      "plan",     "launch",   "join",        "hosts",    "status", "attach", "trace",  "tap",
-      "scale",    "stop",     "checkpoint",  "generate", "eval",   "logits", "import", "export",
-      "tokenize", "schedule", "collectives", "report",   "runs",   "doctor"};
+  constexpr std::array<std::string_view, 23> kNames{
+      "plan",   "measure",  "launch",   "join",        "hosts",    "status", "attach", "trace",
+      "tap",    "scale",    "stop",     "checkpoint",  "generate", "eval",   "logits", "import",
+      "export", "tokenize", "schedule", "collectives", "report",   "runs",   "doctor"};
   if (given.empty() || given[0] == '-' || given == "worker" || given == "devices" ||
       given == "rank")
     return;
@@ -129,6 +129,7 @@ Options parse_options(int argc, const char* const* argv) {
     commands[name] = [options] { return Options(*options); };
   };
   add("plan", add_plan);
+  add("measure", add_measure);
   add("launch", add_launch);
   add("join", add_join);
   add("hosts", add_hosts);

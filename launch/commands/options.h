@@ -8,20 +8,12 @@
 
 #include "actors/monitors/tap_request.h"
 #include "actors/topology/scale.h"
+#include "launch/commands/plan_options.h"
 #include "launch/hosts/hosts_plan.h"
+#include "stages/corpus/text/text_rules.h"
 #include "stages/inference/sampling.h"
 
 namespace troupe::launch {
-
-struct PlanOptions {
-  std::string manifest;
-  std::vector<std::string> overrides;  ///< overrides as table.key=value
-  bool json = false;
-  bool all = false;      ///< also print keys that have their default
-  std::string svg;       ///< file for a drawing of the schedule; empty: none
-  double bandwidth = 0;  ///< GB/s between shards; 0: not known
-  std::string hosts;     ///< hosts in place of the manifest's, as "a:2,b:2"; empty: those
-};
 
 struct LaunchOptions {
   std::string manifest;            ///< path of the manifest; empty with `resume` and `from`
@@ -30,6 +22,8 @@ struct LaunchOptions {
   std::vector<std::string> files;  ///< what to train it on
   std::vector<std::string> overrides;
   HostOptions hosts;
+  int devices = 0;      ///< on which the fastest layout is looked for; 0: the manifest's layout
+  std::string machine;  ///< of which they are, as for plan; empty: this one's GPUs
 };
 
 struct StatusOptions {
@@ -53,6 +47,7 @@ struct ReportOptions {
   std::vector<std::string> runs;  ///< run directories; several are compared
   std::string output;             ///< file to write; empty: report.html of the only run
   bool json = false;              ///< print the data instead
+  std::string machine;            ///< that steps are predicted for; empty: by the GPUs' name
 };
 
 struct TraceOptions {
@@ -102,8 +97,9 @@ struct StopOptions {
 struct GenerateOptions {
   std::string checkpoint;
   std::string prompt;
-  std::string prompt_file;  ///< one prompt a line, in place of `prompt`
-  bool chat = false;        ///< a prompt is what a user says
+  std::string prompt_file;         ///< one prompt a line, in place of `prompt`
+  bool chat = false;               ///< a prompt is what a user says
+  std::optional<std::string> bos;  ///< what a prompt begins with; none: as in training
   std::int64_t tokens = 100;
   stages::Sampling sampling{.temperature = 0.8};
   std::vector<std::string> stops;
@@ -121,6 +117,8 @@ struct EvalOptions {
   std::int64_t seq_len = 0;              ///< tokens of a sample; 0: as the checkpoint says
   std::optional<std::string> documents;  ///< how text becomes samples; none: as in training
   std::optional<std::string> loss_on;    ///< which tokens count; none: as in training
+  // What documents begin and end with; none: as in training.
+  std::optional<std::string> bos, end_of_document;
   bool json = false;
   int tp = 1;  ///< shards of each stage
   int pp = 1;  ///< stages
@@ -154,7 +152,11 @@ struct TokenizeOptions {
   std::string tokenizer = "bytes";
   std::string output;  ///< path of the dataset without .bin and .idx
   bool add_special_tokens = false;
-  std::optional<std::string> append;  ///< a token, by its name
+  std::string bos{stages::kNoMark}, end_of_document{stages::kNoMark};  ///< as in TextRules
+  std::optional<std::string> append;                                   ///< a token, by its name
+  std::vector<std::string> fields;  ///< "prompt=question", as in TextRules
+  std::string on_bad_line{stages::kBadLinesNames[0]};
+  std::string date;  ///< of chat templates; empty: today
   bool json = false;
 };
 
@@ -202,12 +204,12 @@ struct PrintText {
   std::string text;
 };
 
-using Options =
-    std::variant<PrintText, PlanOptions, LaunchOptions, StatusOptions, RunsOptions, AttachOptions,
-                 ReportOptions, TraceOptions, TapOptions, ScaleOptions, CheckpointOptions,
-                 StopOptions, DoctorOptions, GenerateOptions, EvalOptions, LogitsOptions,
-                 ImportOptions, ExportOptions, TokenizeOptions, ScheduleOptions, CollectivesOptions,
-                 DevicesOptions, JoinOptions, HostsOptions, RankOptions, WorkerOptions>;
+using Options = std::variant<PrintText, PlanOptions, MeasureOptions, LaunchOptions, StatusOptions,
+                             RunsOptions, AttachOptions, ReportOptions, TraceOptions, TapOptions,
+                             ScaleOptions, CheckpointOptions, StopOptions, DoctorOptions,
+                             GenerateOptions, EvalOptions, LogitsOptions, ImportOptions,
+                             ExportOptions, TokenizeOptions, ScheduleOptions, CollectivesOptions,
+                             DevicesOptions, JoinOptions, HostsOptions, RankOptions, WorkerOptions>;
 
 /// Parses the whole command line. Throws Error{usage} naming the option that is wrong.
 Options parse_options(int argc, const char* const* argv);
@@ -216,6 +218,7 @@ Options parse_options(int argc, const char* const* argv);
 
 int run(const PrintText& text);
 int run(const PlanOptions& options);
+int run(const MeasureOptions& options);
 int run(const LaunchOptions& options);
 int run(const StatusOptions& options);
 int run(const RunsOptions& options);

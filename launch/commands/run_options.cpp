@@ -31,6 +31,38 @@ std::vector<CLI::Option*> add_host_options(CLI::App* sub, HostOptions& hosts) {
               ->type_name("FILE")};
 }
 
+/// What a plan for another machine takes.
+void add_machine_options(CLI::App* sub, PlanOptions& o) {
+  auto* machine =
+      sub->add_option("--machine", o.machine,
+                      "Predict time and memory of a step on a machine that is not this one: a "
+                      "preset's name, or a TOML file that describes it")
+          ->type_name("NAME|FILE");
+  auto* devices =
+      number(sub, "--devices", o.devices, 1, 1 << 20,
+             "Devices that the run has there; sets mesh.dp, or is what --search divides")
+          ->type_name("N")
+          ->needs(machine);
+  auto* search =
+      sub->add_flag("--search", o.search, "Rank layouts of so many devices by the time of a step")
+          ->needs(machine);
+  number(sub, "--top", o.top, 1, 1000, "Layouts to show")->type_name("K")->needs(search);
+  sub->add_option("-o,--output", o.output, "Write the manifest of the fastest into this file")
+      ->type_name("FILE")
+      ->needs(search);
+  auto* inference = sub->add_flag("--inference", o.inference,
+                                  "Predict inference with the model instead of its training")
+                        ->needs(machine)
+                        ->excludes(search)
+                        ->excludes(devices);
+  number(sub, "--batch", o.batch, 1, kMost, "Sequences at a time")
+      ->type_name("N")
+      ->needs(inference);
+  number(sub, "--context", o.context, 1, kMost, "Tokens of each; default: batch.seq_len")
+      ->type_name("N")
+      ->needs(inference);
+}
+
 CLI::App* command_of_run(CLI::App& app, std::string& run, const char* name, const char* what,
                          const char* examples) {
   CLI::App* sub = command(app, name, what, examples);
@@ -46,7 +78,10 @@ void add_plan(CLI::App& app, PlanOptions& o) {
               "  troupe plan run.toml\n"
               "  troupe plan run.toml --set mesh.pp=4 --svg schedule.svg\n"
               "  troupe plan run.toml --hosts 'n[01-16]:8'\n"
-              "  troupe plan run.toml --json");
+              "  troupe plan run.toml --json\n"
+              "  troupe plan run.toml --machine h100-sxm --devices 64\n"
+              "  troupe plan run.toml --machine h100-sxm --devices 64 --search -o best.toml\n"
+              "  troupe plan run.toml --machine h100-sxm --inference --batch 16 --context 8192");
   required(sub, "manifest", o.manifest, "FILE", "The run's manifest, a TOML file");
   add_overrides(sub, o.overrides);
   sub->add_flag("--all", o.all,
@@ -62,6 +97,18 @@ void add_plan(CLI::App& app, PlanOptions& o) {
                   "Hosts with their slots, as a:2,b:2, in place of cluster.hosts; they need not be "
                   "up")
       ->type_name("HOST:SLOTS,...");
+  add_machine_options(sub, o);
+}
+
+void add_measure(CLI::App& app, MeasureOptions& o) {
+  CLI::App* sub = command(
+      app, "measure", "Measure this machine's processor, and describe it for plans; takes a minute",
+      "  troupe measure -o here.toml\n"
+      "  troupe plan run.toml --machine here.toml\n"
+      "Nothing else should run meanwhile.");
+  required(sub, "-o,--output", o.output, "FILE", "File to write, a description of this machine");
+  number(sub, "--threads", o.threads, 1, 1024, "Threads of a rank, as cluster.threads")
+      ->type_name("N");
 }
 
 void add_launch(CLI::App& app, LaunchOptions& o) {
@@ -70,6 +117,7 @@ void add_launch(CLI::App& app, LaunchOptions& o) {
       "  troupe launch run.toml\n"
       "  troupe launch run.toml --set mesh.pp=2 --set run.dir=/data/runs/first\n"
       "  troupe launch --resume runs/first --set run.max_steps=2000\n"
+      "  troupe launch run.toml --devices 8 --machine h100-sxm\n"
       "  troupe launch --from Llama-3.2-1B --data 'books/*.txt' --set batch.seq_len=1024\n"
       "Ctrl-C or SIGTERM finishes the step, saves and exits with 0; a second one stops at once.");
   auto* manifest =
@@ -84,6 +132,15 @@ void add_launch(CLI::App& app, LaunchOptions& o) {
   auto* data = sub->add_option("--data", o.files, "What to train it on, as data.files")
                    ->type_name("FILE")
                    ->needs(from);
+  number(sub, "--devices", o.devices, 1, 1 << 20,
+         "Train on so many, with the fastest layout that a search finds for them")
+      ->type_name("N")
+      ->excludes(resume);
+  sub->add_option("--machine", o.machine,
+                  "What these are, or those of mesh.auto, as for plan; default: the preset of this "
+                  "machine's GPUs")
+      ->type_name("NAME|FILE")
+      ->excludes(resume);
   from->needs(data);
   manifest->excludes(resume)->excludes(from);
   resume->excludes(from);
@@ -191,6 +248,10 @@ void add_report(CLI::App& app, ReportOptions& o) {
                      ->type_name("FILE.html");
   sub->add_flag("--json", o.json, "Print the page's data as one JSON object instead")
       ->excludes(output);
+  sub->add_option("--machine", o.machine,
+                  "The machine that the run was on, as for plan, to show what a step should take "
+                  "there; default: that of its GPUs")
+      ->type_name("NAME|FILE");
 }
 
 void add_trace(CLI::App& app, TraceOptions& o) {
@@ -239,12 +300,15 @@ void add_scale(CLI::App& app, ScaleOptions& o) {
       "  troupe scale runs/first --pp 3 --layout 3,2,1\n"
       "  troupe scale runs/first --layout 'Et|t*3|tL'\n"
       "  troupe scale runs/first --dp 2 --schedule gpipe\n"
+      "  troupe scale runs/first --stage 1 --dp 2\n"
       "  troupe scale runs/first --without-host n07\n"
       "Another number of stages changes no loss; one of replicas or shards the order of sums.\n"
       "Returns when the first step of the new shape is committed, and prints what it cost.");
   number(sub, "--pp", o.request.pp, 1, 1024, "Pipeline stages")->type_name("N");
   number(sub, "--dp", o.request.dp, 1, 1024, "Replicas of the pipeline")->type_name("N");
   number(sub, "--tp", o.request.tp, 1, 1024, "Tensor-parallel shards of a stage")->type_name("N");
+  number(sub, "--stage", o.request.stage, 0, 1023, "Which stage --dp and --tp are for; else all")
+      ->type_name("N");
   sub->add_option("--layout", o.request.layout,
                   "How layers are split: even, ends, parameters, layers of each chunk as 3,2,1, or "
                   "Megatron-LM's letters")

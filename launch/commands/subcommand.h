@@ -62,6 +62,7 @@ CLI::Option* number(CLI::App* sub, const char* name, T& value, Limit low, Limit 
 // One for each command, with its options, which outlive the parsing.
 
 void add_plan(CLI::App& app, PlanOptions& o);
+void add_measure(CLI::App& app, MeasureOptions& o);
 void add_launch(CLI::App& app, LaunchOptions& o);
 void add_doctor(CLI::App& app, DoctorOptions& o);
 void add_join(CLI::App& app, JoinOptions& o);

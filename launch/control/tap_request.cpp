@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/topology/boundary.h"
 #include "actors/topology/configuration.h"
 #include "launch/control/request_fields.h"
 #include "tensor/errors/error.h"
@@ -41,24 +42,29 @@ std::string edge_text(int from, int to) {
   return fmt::format("{}:{}", from, to);
 }
 
+actors::RunSpec::Mesh mesh_of(const json& pipeline) {
+  actors::RunSpec::Mesh mesh{
+      .pp = pipeline.at("pp"), .dp = pipeline.at("dp"), .tp = pipeline.at("tp")};
+  if (!pipeline.contains("dp_of_stage")) return mesh;
+  for (std::size_t stage = 0; stage < static_cast<std::size_t>(mesh.pp); ++stage)
+    mesh.widths.push_back(
+        {.dp = pipeline.at("dp_of_stage").at(stage), .tp = pipeline.at("tp_of_stage").at(stage)});
+  return mesh;
+}
+
 /// All edges and directions on which tensors travel in a step, with their microbatches.
 Ways ways_of(const json& pipeline) {
   const auto stages = pipeline.at("stage_of_chunk").get<std::vector<int>>();
-  const actors::RunSpec::Mesh mesh{
-      .pp = pipeline.at("pp"), .dp = pipeline.at("dp"), .tp = pipeline.at("tp")};
+  const actors::RunSpec::Mesh mesh = mesh_of(pipeline);
   const int copies = pipeline.at("copies");
   const int share = pipeline.at("microbatches").get<int>() / copies;
   const int chunks = static_cast<int>(stages.size()) / copies;
   Ways ways;
   for (int copy = 0; copy < copies; ++copy)
     for (int chunk = copy * chunks + 1; chunk < (copy + 1) * chunks; ++chunk)
-      for (int i = 0; i < mesh.dp * mesh.tp; ++i) {
-        const auto rank_of = [&](int c) {
-          return actors::rank_at(mesh, {.replica = i / mesh.tp,
-                                        .stage = stages.at(static_cast<std::size_t>(c)),
-                                        .shard = i % mesh.tp});
-        };
-        const int from = rank_of(chunk - 1), to = rank_of(chunk);
+      for (const auto& [from, to] :
+           actors::ranks_that_meet(mesh, stages.at(static_cast<std::size_t>(chunk - 1)),
+                                   stages.at(static_cast<std::size_t>(chunk)))) {
         if (from == to) continue;
         const std::pair range{copy * share, (copy + 1) * share};
         ways[{from, to, false}].insert(range);

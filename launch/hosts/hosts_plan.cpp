@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "actors/security/credentials.h"
+#include "actors/security/sockets.h"
 #include "launch/host/host_list.h"
 #include "launch/host/machine.h"
 #include "launch/manifest/resolve/run_spec.h"
@@ -18,13 +19,6 @@ namespace {
 
 using actors::Host;
 using Start = HostsPlan::Start;
-
-/// "h0:2", or "[fe80::1]:2" for an address of IPv6.
-std::string to_entry(const Host& host) {
-  const bool is_ipv6 = host.name.find(':') != std::string::npos;
-  return is_ipv6 ? fmt::format("[{}]:{}", host.name, host.slots)
-                 : fmt::format("{}:{}", host.name, host.slots);
-}
 
 HostsPlan of_many(Start start, std::vector<Host> named, const std::string& own = "") {
   const int count = static_cast<int>(named.size());
@@ -56,7 +50,8 @@ HostsPlan plan_of_job(const HostOptions& options, const Manifest& manifest, cons
 void keep_hosts(const HostOptions& options, Manifest& manifest) {
   if (!options.hostfile.empty()) {
     std::vector<std::string> entries;
-    for (const Host& host : read_hostfile(options.hostfile)) entries.push_back(to_entry(host));
+    for (const Host& host : read_hostfile(options.hostfile))
+      entries.push_back(actors::address_text(host.name, host.slots));
     manifest.override_with(manifest.key_of(manifest->hosts), std::move(entries),
                            "--hostfile " + options.hostfile);
   }

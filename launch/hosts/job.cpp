@@ -11,6 +11,7 @@
 #include <span>
 
 #include "actors/messages/control_plane.h"
+#include "actors/security/sockets.h"
 #include "launch/host/host_list.h"
 #include "tensor/errors/error.h"
 
@@ -72,8 +73,7 @@ std::vector<Host> slurm_hosts(const Environment& environment, const std::string&
 std::string rendezvous_in(const Environment& environment) {
   const auto host = environment("MASTER_ADDR"), port = environment("MASTER_PORT");
   if (!host || !port || environment("TORCHELASTIC_USE_AGENT_STORE") == "True") return "";
-  const bool is_ipv6 = host->find(':') != std::string::npos;
-  return (is_ipv6 ? "[" + *host + "]" : *host) + ":" + *port;
+  return actors::host_text(*host) + ":" + *port;
 }
 
 Job slurm_job(const Environment& environment, const std::string& id) {

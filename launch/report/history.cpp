@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "actors/topology/configuration.h"
 #include "actors/topology/reports/reports.h"
 #include "launch/control/event_json.h"
 #include "launch/host/quantities.h"
@@ -35,11 +36,23 @@ std::vector<Phase> phases_of(const json& event) {
   return phases;
 }
 
+std::vector<int> numbers_of(const json& event, const char* field) {
+  const auto found = event.find(field);
+  if (found == event.end() || !found->is_array()) return {};
+  std::vector<int> numbers;
+  for (const json& number : *found)
+    if (number.is_number_integer()) numbers.push_back(number.get<int>());
+  return numbers;
+}
+
 ShapeSpan shape_of(const json& membership) {
+  const json pipeline = membership.value("pipeline", json::object());
   ShapeSpan shape{.after_step = integer_of(membership, "step"),
                   .pp = static_cast<int>(integer_of(membership, "pp", 1)),
                   .dp = static_cast<int>(integer_of(membership, "dp", 1)),
                   .tp = static_cast<int>(integer_of(membership, "tp", 1)),
+                  .dp_of_stage = numbers_of(pipeline, "dp_of_stage"),
+                  .tp_of_stage = numbers_of(pipeline, "tp_of_stage"),
                   .schedule = text_of(membership, "schedule")};
   for (const json& rank : objects_of(membership, "ranks")) {
     const std::string host = text_of(rank, "host");
@@ -189,8 +202,15 @@ std::string TimelineEntry::sentence() const {
 
 std::string ShapeSpan::text() const {
   std::string out = fmt::format("pp {}", pp);
-  if (dp > 1) out += fmt::format(" x dp {}", dp);
-  if (tp > 1) out += fmt::format(" x tp {}", tp);
+  if (dp_of_stage.empty() || dp_of_stage.size() != tp_of_stage.size()) {
+    if (dp > 1) out += fmt::format(" x dp {}", dp);
+    if (tp > 1) out += fmt::format(" x tp {}", tp);
+  } else {
+    actors::RunSpec::Mesh mesh{.pp = pp, .dp = dp, .tp = tp};
+    for (std::size_t stage = 0; stage < dp_of_stage.size(); ++stage)
+      mesh.widths.push_back({.dp = dp_of_stage[stage], .tp = tp_of_stage[stage]});
+    out = to_string(mesh);
+  }
   return schedule.empty() ? out : out + ", " + schedule;
 }
 

@@ -48,10 +48,11 @@ TROUPE_JSON_FIELDS(TimelineEntry, x.kind, x.time, x.step, x.text,
 struct ShapeSpan {
   std::int64_t after_step = 0;  ///< the shape's first step is the one after this
   int pp = 1, dp = 1, tp = 1;
+  std::vector<int> dp_of_stage, tp_of_stage;  ///< if stages differ in width; else empty
   std::string schedule;
   std::vector<std::string> hosts;  ///< of its ranks, each once
 
-  std::string text() const;  ///< "pp 4 x dp 2, 1f1b"
+  std::string text() const;  ///< "pp 4 x dp 2, 1f1b"; "pp 2 (dp 2 | dp 1), 1f1b"
 };
 
 struct SavedCheckpoint {

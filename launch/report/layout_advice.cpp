@@ -9,6 +9,7 @@
 
 #include "actors/topology/configuration.h"
 #include "actors/tuning/layout_choice.h"
+#include "actors/tuning/width_choice.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::launch {
@@ -16,6 +17,8 @@ namespace {
 
 /// A gain below this share of a step is not worth a word.
 constexpr double kWorthIt = 0.01;
+/// The same of a gain that takes another process.
+constexpr double kWorthARank = 0.05;
 
 bool has_shape(const StepPicture& picture, const actors::ClusterShape& shape) {
   int chunks = 0;
@@ -36,6 +39,19 @@ actors::Measured times_of(const StepPicture& picture, const actors::ClusterShape
   return measured;
 }
 
+/// What more replicas of the slowest stage would do; empty if little.
+std::string width_advice(const actors::RunSpec& spec, const actors::ClusterShape& shape,
+                         const actors::Measured& measured) {
+  const auto choice = actors::choose_width(spec, shape, measured);
+  if (!choice || !(1 - choice->wider_s / choice->now_s >= kWorthARank)) return "";
+  return fmt::format(
+      " Stage {} is the slowest: with {} replicas of it (troupe scale RUN --stage {} --dp {}) a "
+      "step "
+      "would be {:.0f} % shorter.",
+      choice->stage, choice->dp, choice->stage, choice->dp,
+      100 * (1 - choice->wider_s / choice->now_s));
+}
+
 }  // namespace
 
 std::string layout_advice(const StepPicture& picture, const actors::RunSpec& spec) {
@@ -46,12 +62,15 @@ std::string layout_advice(const StepPicture& picture, const actors::RunSpec& spe
   const auto choice = actors::choose_layout(spec, shape, measured,
                                             [](const actors::ClusterShape&) { return true; });
   const double gain = 1 - choice.best.step_s / choice.now.step_s;
-  if (!(gain >= kWorthIt)) return " No other split of the layers would make it shorter.";
+  const std::string wider = width_advice(spec, shape, measured);
+  if (!(gain >= kWorthIt)) return " No other split of the layers would make it shorter." + wider;
   return fmt::format(
-      " With {} instead of {} layers by chunk it would be {:.0f} % shorter; schedule.auto_layout "
-      "moves layers by itself.",
-      fmt::join(actors::layers_of(choice.best.shape.layout), ","), fmt::join(layers, ","),
-      100 * gain);
+             " With {} instead of {} layers by chunk it would be {:.0f} % shorter; "
+             "schedule.auto_layout "
+             "moves layers by itself.",
+             fmt::join(actors::layers_of(choice.best.shape.layout), ","), fmt::join(layers, ","),
+             100 * gain) +
+         wider;
 }
 
 std::string Advisor::advice(const std::string& shape, const StepPicture& picture) {

@@ -12,7 +12,8 @@
 namespace troupe::launch {
 
 /// What another split of the layers would do to a step, in a sentence, as schedule.auto_layout
-/// finds it from the times of this one. `spec` is of the shape that the step had. Empty if the step
+/// finds it from the times of this one, and in another one what more replicas of the slowest stage
+/// would do. `spec` is of the shape that the step had. Empty if the step
 /// has no prediction or not that shape, or if layers cannot be split otherwise.
 std::string layout_advice(const StepPicture& picture, const actors::RunSpec& spec);
 

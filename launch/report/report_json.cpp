@@ -48,7 +48,8 @@ json host_json(const actors::HostStatus& host) {
 
 }  // namespace
 
-TROUPE_JSON_FIELDS(ShapeSpan, x.after_step, x.pp, x.dp, x.tp, x.schedule, x.hosts)
+TROUPE_JSON_FIELDS(ShapeSpan, x.after_step, x.pp, x.dp, x.tp, unless_empty(x.dp_of_stage),
+                   unless_empty(x.tp_of_stage), x.schedule, x.hosts)
 TROUPE_JSON_FIELDS(SavedCheckpoint, x.time, x.duration_s)
 TROUPE_JSON_FIELDS(CheckpointRow, x.name, x.step, x.bytes)
 TROUPE_JSON_FIELDS(StepPicture, x.step, keyed("measured_s", x.measured_s()),
@@ -96,6 +97,7 @@ json to_json(const RunReport& run) {
   if (const auto hosts = hosts_of(run); hosts.size() > 1) out["hosts"] = array_of(hosts, host_json);
   if (run.ending) out["ending"] = to_json(*run.ending);
   if (run.step) out["measured_step"] = *run.step;
+  if (run.prediction) out["prediction"] = to_json(*run.prediction);
   return out;
 }
 

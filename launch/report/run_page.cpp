@@ -67,9 +67,10 @@ std::string run_page(const RunReport& run, double now) {
       element("header", {}, text_element("h1", {}, run.name()) + state_mark(run));
   return document({.title = run.name() + " - troupe report",
                    .body = header + paragraph(state_text(run)) + facts_of(run) + loss_section(run) +
-                           time_section(run) + hosts_section(run) + step_section(run) +
-                           events_section(run) + checkpoints_section(run) + settings_section(run) +
-                           machine_section(run) + repeat_section(run) + footer(now)});
+                           time_section(run) + prediction_section(run) + hosts_section(run) +
+                           step_section(run) + events_section(run) + checkpoints_section(run) +
+                           settings_section(run) + machine_section(run) + repeat_section(run) +
+                           footer(now)});
 }
 
 std::string comparison_page(const std::vector<RunReport>& runs, double now) {

@@ -19,6 +19,7 @@ std::vector<std::string> names_of(std::span<const RunReport> runs);
 
 std::string loss_section(const RunReport& run);
 std::string time_section(const RunReport& run);
+std::string prediction_section(const RunReport& run);
 std::string step_section(const RunReport& run);
 std::string events_section(const RunReport& run);
 std::string checkpoints_section(const RunReport& run);

@@ -63,6 +63,15 @@ std::string shell_word(const std::string& text) {
   return out + "'";
 }
 
+/// The preset of a machine with GPUs, by their name; empty if there is none.
+std::string preset_of(const json& machine) {
+  if (!machine.contains("gpus") || !machine["gpus"].contains("devices")) return "";
+  const json& devices = machine["gpus"]["devices"];
+  if (devices.empty() || !devices[0].contains("name")) return "";
+  const std::string name = devices[0]["name"];
+  return std::string(machine_of_gpu(name));
+}
+
 }  // namespace
 
 std::string RunReport::repeated_by() const {
@@ -71,7 +80,7 @@ std::string RunReport::repeated_by() const {
                      shell_word("run.dir=" + directory + "-again"));
 }
 
-RunReport read_report(const fs::path& run, double now) {
+RunReport read_report(const fs::path& run, double now, const std::string& machine) {
   require_run(run);
   for (const char* file : {kManifestFile, kMetricsFile, kEventsFile}) require_readable(run / file);
   RunReport report{.directory = (run / "").parent_path().string(),
@@ -88,6 +97,10 @@ RunReport read_report(const fs::path& run, double now) {
       where_time_went(time_sums(report.metrics, report.history), report.history,
                       report.live ? now : 0, report.step ? bubble_of(*report.step) : std::nullopt);
   report.checkpoints = checkpoints_of(run, report.history);
+  const std::string described = machine.empty() ? preset_of(report.machine) : machine;
+  if (!described.empty())
+    report.prediction =
+        predict_run(to_run_spec(report.manifest), report.metrics, describe_machine(described));
   return report;
 }
 

@@ -10,6 +10,7 @@
 #include "launch/manifest/toml/manifest.h"
 #include "launch/report/history.h"
 #include "launch/report/metrics.h"
+#include "launch/report/run_prediction.h"
 #include "launch/report/step_picture.h"
 #include "launch/report/time_account.h"
 #include "launch/run/outcome.h"
@@ -37,6 +38,7 @@ struct RunReport {
   TimeAccount time;
   std::optional<StepPicture> step;
   std::vector<CheckpointRow> checkpoints;  ///< ascending
+  std::optional<RunPrediction> prediction = {};
 
   std::string name() const { return manifest->name; }
   std::int64_t last_step() const { return metrics.steps.back().step; }
@@ -54,8 +56,11 @@ nlohmann::json to_json(const RunReport& run);
 nlohmann::json to_json(const std::vector<RunReport>& runs);
 
 /// Reads a run directory, which no other program needs to be done with. `now` is in Unix seconds.
+/// `machine` is a description of the machine that the run is on (describe_machine()), for which its
+/// steps are predicted; empty: the preset of its GPUs, if there is one.
 /// Throws Error{data} if it holds no run, or none with a committed step.
-RunReport read_report(const std::filesystem::path& run, double now);
+RunReport read_report(const std::filesystem::path& run, double now,
+                      const std::string& machine = "");
 
 /// A key of the manifest that has another value than by default.
 struct ChangedKey {

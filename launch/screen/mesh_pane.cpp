@@ -125,8 +125,7 @@ struct Boxes {
 };
 
 Boxes boxes_of(const Canvas& canvas, const Mesh& mesh) {
-  int stages = 1;
-  for (const auto& [replica, row] : mesh) stages = std::max(stages, static_cast<int>(row.size()));
+  const int stages = std::max(1, num_stages(mesh));
   Boxes boxes;
   const auto width_with = [&](int arrow, int across) {
     return (canvas.width() - arrow * (across - 1)) / across;
@@ -140,7 +139,8 @@ Boxes boxes_of(const Canvas& canvas, const Mesh& mesh) {
     int shards = 1;
     for (const auto& [stage, ranks] : row)
       shards = std::max(shards, static_cast<int>(ranks.size()));
-    boxes.rows += shards * ((static_cast<int>(row.size()) + boxes.per_row - 1) / boxes.per_row);
+    const int last = row.empty() ? 0 : row.rbegin()->first;
+    boxes.rows += shards * (last / boxes.per_row + 1);
   }
   boxes.height = std::clamp(canvas.height() / std::max(1, boxes.rows), 1, kMostRows);
   const int gaps = static_cast<int>(mesh.size()) - 1;
@@ -173,28 +173,29 @@ void draw_rank(const Canvas& box, const RankNow& rank, const Names& names) {
 
 /// A replica's stages from line `top` on, which may be above the canvas. Returns the line below
 /// them.
-int draw_replica(const Canvas& canvas, const RunNow& run, const std::map<int, StageRanks>& stages,
+int draw_replica(const Canvas& canvas, const RunNow& run, const Mesh& mesh, int replica,
                  const Boxes& boxes, int top) {
-  int column = 0, below = top;
-  const StageRanks* before = nullptr;
-  for (const auto& [number, ranks] : stages) {
-    if (column == boxes.per_row) {
-      column = 0;
-      top = below;
-      before = nullptr;
-    }
-    const int x = column++ * (boxes.width + boxes.arrow);
+  int below = top;
+  const std::map<int, StageRanks>& stages = mesh.at(replica);
+  const int last = std::min(num_stages(mesh) - 1, stages.rbegin()->first + 1);
+  for (int number = 0; number <= last; ++number) {
+    const int column = number % boxes.per_row;
+    if (column == 0) top = below;
+    const int x = column * (boxes.width + boxes.arrow);
     const auto place = [&](int at, int y, int width) {
       return canvas.part({at, y, width, y < 0 ? 0 : boxes.height});
     };
-    if (before) draw_arrow(place(x - boxes.arrow, top, boxes.arrow), run, *before, ranks);
+    if (const auto ends = column > 0 ? between(mesh, replica, number - 1) : std::nullopt)
+      draw_arrow(place(x - boxes.arrow, top, boxes.arrow), run, ends->left, ends->right);
+    const auto stage = stages.find(number);
+    if (stage == stages.end()) continue;
+    const StageRanks& ranks = stage->second;
     for (std::size_t shard = 0; shard < ranks.size(); ++shard) {
       const int y = top + static_cast<int>(shard) * boxes.height;
       draw_rank(place(x, y, boxes.width), *ranks[shard],
                 {.shards = ranks.size() > 1, .hosts = run.history.hosts.size() > 1});
       below = std::max(below, y + boxes.height);
     }
-    before = &ranks;
   }
   return below;
 }
@@ -253,7 +254,7 @@ int draw_mesh(const Canvas& canvas, const RunNow& run, const PaneView& view) {
   const int most = std::max(0, boxes.rows - inner.height() / boxes.height);
   int top = -std::min(view.scroll, most) * boxes.height;
   for (const auto& [replica, stages] : mesh)
-    top = draw_replica(inner, run, stages, boxes, top) + boxes.gap;
+    top = draw_replica(inner, run, mesh, replica, boxes, top) + boxes.gap;
   return most;
 }
 

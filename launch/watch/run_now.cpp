@@ -73,7 +73,7 @@ RankMood mood_of(const RankNow& rank) {
     return std::ranges::find(states, rank.state) != states.end();
   };
   if (is({"lost"})) return RankMood::lost;
-  if (!rank.waiting_for.empty() || is({"waiting", "ready", "prepared", "halted"}))
+  if (!rank.waiting_for.empty() || is({"waiting", "ready", "prepared", "validating", "halted"}))
     return RankMood::waits;
   return is({"running", "reducing", "applying", "saving", "evaluating"}) ? RankMood::computes
                                                                          : RankMood::starts;
@@ -114,6 +114,28 @@ Mesh mesh_of(const std::vector<RankNow>& ranks) {
   Mesh mesh;
   for (const RankNow& rank : ranks) mesh[rank.replica][rank.stage].push_back(&rank);
   return mesh;
+}
+
+int num_stages(const Mesh& mesh) {
+  int stages = 0;
+  for (const auto& [replica, row] : mesh)
+    if (!row.empty()) stages = std::max(stages, row.rbegin()->first + 1);
+  return stages;
+}
+
+std::optional<Between> between(const Mesh& mesh, int replica, int stage) {
+  const auto of_all = [&](int number) {
+    StageRanks ranks;
+    for (const auto& [other, row] : mesh)
+      if (const auto found = row.find(number); found != row.end())
+        ranks.insert(ranks.end(), found->second.begin(), found->second.end());
+    return ranks;
+  };
+  const auto& row = mesh.at(replica);
+  const auto left = row.find(stage), right = row.find(stage + 1);
+  if (left != row.end()) return Between{.left = left->second, .right = of_all(stage + 1)};
+  if (right != row.end()) return Between{.left = of_all(stage), .right = right->second};
+  return std::nullopt;
 }
 
 Flow flow_between(const RunNow& run, const StageRanks& from, const StageRanks& to) {

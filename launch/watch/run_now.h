@@ -95,6 +95,14 @@ using StageRanks = std::vector<const RankNow*>;
 /// The ranks by replica and stage.
 using Mesh = std::map<int, std::map<int, StageRanks>>;
 Mesh mesh_of(const std::vector<RankNow>& ranks);
+int num_stages(const Mesh& mesh);
+/// What is drawn between a stage and the one after it in the row of a replica: the ranks at both
+/// ends. Where stages differ in width, tensors go to other rows, and a row may lack one of the two.
+struct Between {
+  StageRanks left, right;
+};
+/// None if the row has neither.
+std::optional<Between> between(const Mesh& mesh, int replica, int stage);
 
 /// What goes from the ranks of one stage to those of another, all together.
 struct Flow {

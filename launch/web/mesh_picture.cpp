@@ -94,23 +94,24 @@ std::string mesh_picture(const RunNow& run) {
   if (run.ranks.empty()) return text_element("p", {}, "No worker has joined yet.");
   const Mesh mesh = mesh_of(run.ranks);
   std::string rows, others;
-  int most_stages = 0;
+  const int most_stages = num_stages(mesh);
   for (const auto& [replica, stages] : mesh) {
     std::string row;
-    const StageRanks* before = nullptr;
-    for (const auto& [number, stage] : stages) {
-      if (before) row += arrow(run, *before, stage);
+    for (int number = 0; number < most_stages; ++number) {
       std::string boxes;
-      for (const RankNow* rank : stage) boxes += box(run, *rank, stage.size() > 1);
+      if (const auto stage = stages.find(number); stage != stages.end())
+        for (const RankNow* rank : stage->second)
+          boxes += box(run, *rank, stage->second.size() > 1);
       row += element("div", {{"class", "stage"}}, boxes);
-      before = &stage;
+      if (number + 1 == most_stages) break;
+      const auto ends = between(mesh, replica, number);
+      row += ends ? arrow(run, ends->left, ends->right) : element("div", {{"class", "arrow"}}, "");
     }
     rows += element("div",
                     {{"class", "replica"},
                      {"role", "group"},
                      {"aria-label", fmt::format("replica {}", replica)}},
                     row);
-    most_stages = std::max(most_stages, static_cast<int>(stages.size()));
     if (replica == 0) others = other_flows(run, stages);
   }
   return element("div", {{"class", most_stages > kWordyStages ? "mesh many" : "mesh"}}, rows) +

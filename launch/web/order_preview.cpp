@@ -1,26 +1,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "actors/topology/configuration.h"
+#include "actors/topology/layer_costs.h"
+#include "actors/topology/validation.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/inputs/placement.h"
 #include "launch/manifest/resolve/resolve.h"
 #include "launch/manifest/resolve/run_spec.h"
 #include "launch/web/command_handler.h"
+#include "schedules/analysis/simulate.h"
 #include "schedules/plan/counted.h"
+#include "tensor/errors/error.h"
 
 namespace troupe::launch {
 namespace {
 
 /// A cluster on paper.
 struct Paper {
+  actors::RunSpec spec;
   actors::ClusterShape shape;
   Placement placement;
 
-  explicit Paper(const actors::RunSpec& spec)
-      : shape(actors::first_shape(spec)), placement(place(spec)) {}
+  explicit Paper(const actors::RunSpec& of)
+      : spec(of), shape(actors::first_shape(of)), placement(place(of)) {}
 
   std::int64_t fullest() const {
     std::int64_t most = 0;
@@ -28,15 +32,19 @@ struct Paper {
     return most;
   }
   int num_ranks() const { return shape.mesh.num_ranks(); }
-  /// Time of a step in units of the work of all layers on one microbatch: a chunk has an equal part
-  /// of them, and its shards share that. Ranks that share cores take turns, so that a step takes no
-  /// less than all that is computed, over the cores.
+  /// Time of a step in units of the forward of all layers on one microbatch (layer_costs()). Ranks
+  /// that share cores take turns, so that a step takes no less than all that is computed, over the
+  /// cores.
   double step(int cores, int threads) const {
-    const auto parts = static_cast<double>(placement.plan.num_chunks() * shape.mesh.tp);
-    const auto& busy = placement.simulation.busy;
-    const double all =
-        std::accumulate(busy.begin(), busy.end(), 0.0) * shape.mesh.dp * shape.mesh.tp * threads;
-    return std::max(placement.simulation.wall, all / std::max(1, cores)) / parts;
+    schedules::Costs costs = actors::layer_costs(spec, shape);
+    costs.barrier = actors::barrier_of(spec, shape);
+    const auto simulation = schedules::simulate(placement.plan, costs);
+    TROUPE_ASSERT(simulation.has_value());  // as that of the placement
+    double all = 0;
+    for (int stage = 0; stage < shape.mesh.pp; ++stage)
+      all += simulation->busy[static_cast<std::size_t>(stage)] * shape.mesh.width(stage).dp *
+             shape.mesh.width(stage).tp * threads;
+    return std::max(simulation->step, all / std::max(1, cores));
   }
 };
 

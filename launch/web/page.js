@@ -231,25 +231,35 @@ addEventListener("scroll", () => hint(document.querySelector("[data-hint]:focus-
 
 // Orders, with the run's token, which this tab keeps until it is closed.
 
+let orders = 0;  // given so far
+
 async function order(request, fields = {}) {
-  const answer = byId("answer");
+  const answer = byId("answer"), number = ++orders;
   answer.className = "";
+  answer.ariaBusy = "true";
   try {
     const token = sessionStorage.getItem("token") ?? byId("token").value;
     const reply = await fetch("order", {method: "POST", body: JSON.stringify({token, request, ...fields})});
     const body = await reply.json();
-    answer.textContent = body.error ?? body.text;
     if (reply.ok) sessionStorage.setItem("token", token);
     if (reply.status === 403) sessionStorage.removeItem("token");
-    if (!reply.ok) answer.className = "bad";
     showOrders();
-    answer.scrollIntoView({block: "nearest"});  // it may be below the window of a telephone
+    showAnswer(number, body.error ?? body.text, reply.ok);
     return reply.ok && body;
   } catch (error) {
-    answer.className = "bad";
-    answer.textContent = "The run does not answer.";
+    showAnswer(number, "The run does not answer.", false);
     return false;
   }
+}
+
+/** Shows the answer to an order, unless a later order was given, whose answer is awaited. */
+function showAnswer(number, text, good) {
+  if (number !== orders) return;
+  const answer = byId("answer");
+  answer.textContent = text;
+  answer.className = good ? "" : "bad";
+  answer.ariaBusy = "false";
+  answer.scrollIntoView({block: "nearest"});  // it may be below the window of a telephone
 }
 
 function showOrders() {

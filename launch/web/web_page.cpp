@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <future>
 #include <mutex>
 #include <optional>
 
@@ -65,6 +66,13 @@ class Tracer {
   std::optional<SubscriberThread> thread_;
 };
 
+/// What `make` returns, made on a thread of its own: the stack of civetweb's threads has 100 KiB,
+/// and to show an order before it is given is to plan a run.
+template <typename Make>
+auto on_roomy_stack(const Make& make) {
+  return std::async(std::launch::async, make).get();
+}
+
 void reply(mg_connection* connection, const char* status, const char* type,
            const std::string& body) {
   mg_printf(connection,
@@ -121,7 +129,7 @@ struct WebPage::Parts : public CivetHandler {
       const std::string query = asked ? asked : "";
       if (query.find("until=end") == query.npos) tracer.look();
       replies.begin(query);
-      auto state = replies.reply_to(query);
+      auto state = on_roomy_stack([&] { return replies.reply_to(query); });
       state["order"] = orders.newest();
       reply(connection, "200 OK", "application/json", to_text(state));
       replies.sent(query, state);
@@ -134,7 +142,8 @@ struct WebPage::Parts : public CivetHandler {
   bool handlePost(CivetServer*, mg_connection* connection) override {
     if (!is_for_us(connection)) return true;
     if (path_of(connection) != "/order") return refuse_path(connection);
-    const auto answer = orders.answer(body_of(connection), watch.step_s());
+    const auto answer = on_roomy_stack(
+        [&, body = body_of(connection)] { return orders.answer(body, watch.step_s()); });
     const std::string status = answer.status == 200   ? "200 OK"
                                : answer.status == 403 ? "403 Forbidden"
                                                       : "400 Bad Request";

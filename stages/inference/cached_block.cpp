@@ -36,6 +36,7 @@ CachedActivations CachedActivations::rows(std::int64_t count) const {
 
 CachedBlock::CachedBlock(const InferenceLayers& spec, tensor::Device& device)
     : parallel_(spec.layer.parallel),
+      one_shot_(spec.one_shot),
       eps_(static_cast<float>(traits_of(spec.layer.model.kind).has_layer_norm
                                   ? spec.layer.model.layer_norm_epsilon
                                   : spec.layer.model.rms_norm_eps)),
@@ -99,6 +100,10 @@ void CachedBlock::run(tensor::Stream& stream, Branch branch, const BlockWeights&
   const CachedSublayer& own = memory.sublayers[branch];
   in->forward(stream, memory.norm, memory.norm, packed.in, master.in.bias, own.inner);
   core(own);
+  if (sums_at_once(x.shape[0])) {
+    out->product(stream, own.hidden, packed.out, one_shot_->part(y.dtype, y.shape));
+    return sum_at_once(stream, master.out.bias, next, memory, x, y);
+  }
   if (divides(x.shape[0])) {
     out->product(stream, own.hidden, packed.out, y);
     return sum_over_shards(stream, master.out.bias, next, memory, x, y);
@@ -106,6 +111,26 @@ void CachedBlock::run(tensor::Stream& stream, Branch branch, const BlockWeights&
   out->forward(stream, packed.out,
                {.x = own.hidden, .y_partial = y, .y = y, .bias = master.out.bias, .residual = x});
   if (next) norm.forward(stream, *next, y, memory.norm, memory.statistics);
+}
+
+bool CachedBlock::sums_at_once(std::int64_t rows) const {
+  return one_shot_ && tensor::OneShotNorm::serves(shape_.dtype, {rows, shape_.C});
+}
+
+/// From the shards' parts of a sum, which one_shot_ has, to the residual stream y after x and its
+/// norm, both whole on every shard.
+void CachedBlock::sum_at_once(tensor::Stream& stream, const Tensor& bias,
+                              const NormParameters* next, const CachedActivations& memory,
+                              const Tensor& x, const Tensor& y) const {
+  one_shot_->run(stream, {.bias = bias,
+                          .residual = x,
+                          .sum = y,
+                          .weight = next ? next->weight : Tensor{},
+                          .shift = next ? next->bias : Tensor{},
+                          .eps = eps_,
+                          .mean = next ? memory.statistics.mean : Tensor{},
+                          .rstd = next ? memory.statistics.rstd : Tensor{},
+                          .normed = next ? memory.norm : Tensor{}});
 }
 
 bool CachedBlock::divides(std::int64_t rows) const {

@@ -4,6 +4,7 @@
 
 #include "stages/decoder/layers/sublayer_products.h"
 #include "tensor/device/attention.h"
+#include "tensor/device/one_shot_norm.h"
 
 namespace troupe::stages {
 
@@ -14,6 +15,8 @@ struct InferenceLayers {
   std::int64_t few_rows = 0;
   std::int64_t sequences = 0;
   std::int64_t capacity = 0;
+  /// Sums few rows over the shards, where it serves them; null: their group sums all.
+  tensor::OneShotNorm* one_shot = nullptr;
 };
 
 /// What the products of the passes of inference have alike: all but their sizes.
@@ -67,6 +70,11 @@ class CachedBlock {
   void run(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
            const NormParameters* next, const CachedActivations& memory, const tensor::Tensor& x,
            const tensor::Tensor& y, const Core& core) const;
+  /// Whether one kernel sums so many rows over the shards.
+  bool sums_at_once(std::int64_t rows) const;
+  void sum_at_once(tensor::Stream& stream, const tensor::Tensor& bias, const NormParameters* next,
+                   const CachedActivations& memory, const tensor::Tensor& x,
+                   const tensor::Tensor& y) const;
   /// Whether shards divide the tokens of so many rows among themselves between the products.
   bool divides(std::int64_t rows) const;
   void sum_over_shards(tensor::Stream& stream, const tensor::Tensor& bias,
@@ -74,6 +82,7 @@ class CachedBlock {
                        const tensor::Tensor& x, const tensor::Tensor& y) const;
 
   const tensor::TensorParallel parallel_;
+  tensor::OneShotNorm* const one_shot_;
   const float eps_;
   LayerShape shape_;
   const KindTraits& traits_;

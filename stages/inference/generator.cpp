@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string>
 
 #include "tensor/errors/error.h"
 #include "tensor/parallel/division.h"
@@ -23,13 +24,14 @@ std::int64_t most_rows(const GeneratorSpec& spec) {
   return std::max(spec.prompt_rows, spec.sequences);
 }
 
-InferenceSpec stage_spec(const GeneratorSpec& spec) {
+InferenceSpec stage_spec(const GeneratorSpec& spec, const PartLinks& links) {
   return {.model = spec.model,
           .chunk = chunk_of(spec.model, spec.part),
           .sharding = spec.part.sharding(),
           .prompt_rows = spec.prompt_rows,
           .sequences = spec.sequences,
-          .capacity = spec.capacity};
+          .capacity = spec.capacity,
+          .one_shot = links.one_shot};
 }
 
 }  // namespace
@@ -40,7 +42,7 @@ Generator::Generator(const GeneratorSpec& spec, tensor::Device& device, const Pa
       links_(links),
       groups_{.forward = links.shards},
       stream_(device.make_stream()),
-      stage_(std::make_unique<InferenceStage>(stage_spec(spec), device, groups_)),
+      stage_(std::make_unique<InferenceStage>(stage_spec(spec, links), device, groups_)),
       rows_(spec.model, most_rows(spec), device) {
   const ModelPart& part = spec.part;
   TROUPE_ASSERT((part.tp > 1) == (links.shards != nullptr));
@@ -110,6 +112,9 @@ void Generator::pass() {
       device_.ops().copy(*stream_, tensor::row_view(own, row, 1),
                          tensor::row_view(kept_, sequence, 1));
   stream_->synchronize();
+  if (!links_.one_shot) return;
+  if (const std::string fault = links_.one_shot->fault(); !fault.empty())
+    throw Error(ErrorKind::unavailable, "the shards of the stage do not go on: " + fault);
 }
 
 std::span<const float> Generator::prefill(std::span<const std::vector<std::int32_t>> prompts) {

@@ -24,8 +24,9 @@ struct GeneratorSpec {
 
 /// What a part reaches the others by.
 struct PartLinks {
-  tensor::ProcessGroup* shards = nullptr;  ///< of its stage; null: it is the only one
-  StageLink* stages = nullptr;             ///< null: its stage is the only one
+  tensor::ProcessGroup* shards = nullptr;   ///< of its stage; null: it is the only one
+  StageLink* stages = nullptr;              ///< null: its stage is the only one
+  tensor::OneShotNorm* one_shot = nullptr;  ///< of the shards; null: their group sums all rows
 };
 
 /// A model that writes texts, or one rank's part of it, with a cache of the keys and values of its

@@ -21,7 +21,8 @@ InferenceLayers layers_of(const InferenceSpec& spec, const tensor::TensorParalle
                                  .groups = &groups}},
           .few_rows = std::min(spec.prompt_rows, spec.sequences),
           .sequences = spec.sequences,
-          .capacity = spec.capacity};
+          .capacity = spec.capacity,
+          .one_shot = spec.one_shot};
 }
 
 StageSpec stage_of(const InferenceSpec& spec) {

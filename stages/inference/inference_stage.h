@@ -18,6 +18,8 @@ struct InferenceSpec {
   std::int64_t prompt_rows = 0;  ///< of a pass over prompts
   std::int64_t sequences = 0;    ///< rows of any other pass, and sequences of the cache
   std::int64_t capacity = 0;     ///< tokens of each sequence that the cache has room for
+  /// Sums few rows over the shards; null: their group sums all. Outlives the stage.
+  tensor::OneShotNorm* one_shot = nullptr;
 };
 
 /// The layers of one shard of one pipeline stage for inference: weights, packed once, a cache of

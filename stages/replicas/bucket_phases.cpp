@@ -82,6 +82,8 @@ void BucketReduction::end_phase(UnderWay& now) {
   const auto number = static_cast<int>(now.what.bucket);
   const bool is_done = now.work->blocks_host();
   if (report && is_done) log_.add_span(*report, number, now.began_s, *now.work);
+  if (now.phase() == Phase::tied && gives_sum_away_)
+    stream_->device().ops().fill_zero(*stream_, stage_.tied_gradient());
   if (now.phase() == Phase::replicas) {
     const SharedBucket& bucket = bucket_of(now);
     if (wire_.data())

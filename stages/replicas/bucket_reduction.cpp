@@ -57,6 +57,11 @@ std::vector<SharedBucket> with_gradients(std::vector<SharedBucket> buckets) {
 
 }  // namespace
 
+bool BucketReduction::is_first(const Exchange& replicas, const Exchange& instances) {
+  const auto leads = [](const Exchange& in) { return !in.group || in.group->member() == 0; };
+  return leads(replicas) && leads(instances);
+}
+
 BucketReduction::BucketReduction(const DataParallelSpec& spec, Stage& stage,
                                  const GradientGroups& groups, tensor::Device& device,
                                  CollectiveLog& log)
@@ -68,6 +73,7 @@ BucketReduction::BucketReduction(const DataParallelSpec& spec, Stage& stage,
       replicas_(groups.replicas, has_slices(stage) ? "reduce-scatter" : "all-reduce", log),
       instances_(groups.instances, "all-reduce", log),
       twins_(has_slices(stage) ? Exchange(groups.twins, "all-to-all", log) : Exchange()),
+      gives_sum_away_(groups.tied_sums_replicas && !is_first(replicas_, instances_)),
       is_divided_(!stage.gradients()),
       stream_(device.make_stream()),
       buckets_(with_gradients(shared_buckets(spec, stage, replicas_.group))),

@@ -91,6 +91,8 @@ class BucketReduction {
     Exchange(const GradientGroup& of, const char* operation, CollectiveLog& log)
         : group(of.group), report(group ? &log.add(of.name, operation) : nullptr) {}
   };
+  /// Whether this rank's replica is the first of its stage.
+  static bool is_first(const Exchange& replicas, const Exchange& instances);
   UnderWay& under_way(std::size_t place) { return under_way_[place % kUnderWay]; }
   const SharedBucket& bucket_of(const UnderWay& now) const { return buckets_[now.what.bucket]; }
   tensor::Tensor on_wire(const SharedBucket& bucket) const;
@@ -114,6 +116,9 @@ class BucketReduction {
   Stage& stage_;
   CollectiveLog& log_;
   const Exchange tied_, mirror_, replicas_, instances_, twins_;
+  /// Whether the exchange of a tied matrix has summed it over the replicas, too, of which another
+  /// one brings that into their sum of the bucket, which has other parameters.
+  const bool gives_sum_away_;
   const bool is_divided_;  ///< whether gradients are
   const std::unique_ptr<tensor::Stream> stream_;
   const std::vector<SharedBucket> buckets_;

@@ -47,7 +47,7 @@ class GatheredWeights final : public WeightExchange {
       report_.time_s += std::max(0.0, gather.work->finished_s() - gather.began_s);
     }
     under_way_.clear();
-    stage_.weights_changed();
+    stage_.weights_gathered();
   }
 
  private:

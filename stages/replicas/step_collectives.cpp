@@ -64,8 +64,7 @@ void keep_largest(std::int64_t& largest, std::int64_t elements) {
 std::vector<std::vector<int>> reads_of(const StageSpec& stage, int chunk, Pass pass) {
   const ChunkSpec& spec = stage.chunks[static_cast<std::size_t>(chunk)];
   const ParameterLayout layout = lay_out_parameters(stage);
-  const std::int64_t tokens =
-      row_sizes(stage.documents, stage.micro * stage.seq_len, stage.sharding.size).capacity;
+  const std::int64_t tokens = stage.rows().capacity;
   const ChunkLayers layers{
       .spec = spec,
       .sharding = stage.sharding,

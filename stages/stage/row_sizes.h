@@ -26,4 +26,11 @@ inline RowSizes row_sizes(Documents documents, std::int64_t tokens, int shards) 
   return {.capacity = up(tokens, step), .step = step};
 }
 
+/// The rows of microbatches of several lanes (FeedSpec::lanes), each of which may have as many as
+/// it has in a microbatch of its own.
+inline RowSizes row_sizes(Documents documents, std::int64_t tokens, int shards, int lanes) {
+  const RowSizes of_lane = row_sizes(documents, tokens / lanes, shards);
+  return {.capacity = lanes * of_lane.capacity, .step = lanes * of_lane.step};
+}
+
 }  // namespace troupe::stages

@@ -73,8 +73,8 @@ struct ShardGroups {
 ///
 /// A step: begin_step(), the plan's forward and backward calls, synchronize(), what completes the
 /// gradients (replicas/data_parallel.h), squared_norms(), apply(). Gradients of some parameters may
-/// be completed while backwards of others run. A step that is given up half way is simply followed
-/// by the next begin_step().
+/// be completed while backwards of others run. A step that is given up half way ends with
+/// drop_step(), and is followed by the next begin_step().
 class Stage {
  public:
   virtual ~Stage() = default;
@@ -165,6 +165,13 @@ class Stage {
   /// Tells the stage that the weights were written from outside (a checkpoint), after everything
   /// that was called had run. They are packed again before their next use.
   virtual void weights_changed() = 0;
+  /// Blocks until every node that was called has run, in place of synchronize() for a step that is
+  /// given up: gradients to which no backward has added since begin_step() are still those of the
+  /// step before.
+  virtual void drop_step() = 0;
+  /// Tells the stage that weights which this replica does not keep were written. They are packed
+  /// again before their next use; what step_back() needs stays.
+  virtual void weights_gathered() = 0;
 };
 
 /// Blocks until a stream, or several, have run everything, before memory that their ops use is

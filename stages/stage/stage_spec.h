@@ -7,6 +7,7 @@
 #include "stages/model/model_config.h"
 #include "stages/model/sharding.h"
 #include "stages/stage/recompute.h"
+#include "stages/stage/row_sizes.h"
 #include "stages/stage/slices.h"
 #include "stages/stage/stage.h"
 
@@ -19,6 +20,7 @@ struct StageSpec {
   Sharding sharding;
   Recompute recompute;       ///< has no effect on a stage that does not train
   std::int64_t micro = 1;    ///< samples per microbatch
+  int lanes = 1;             ///< FeedSpec::lanes
   std::int64_t seq_len = 0;  ///< tokens per sample, the most of a document
   Documents documents = Documents::joined;
   /// Tokens of the whole step, with padding of documents, whose loss has fewer. Gradients are those
@@ -33,6 +35,8 @@ struct StageSpec {
   /// Whether the state before the last update is kept for step_back().
   bool keep_previous = false;
   bool operator==(const StageSpec&) const = default;
+  /// The rows of a microbatch.
+  RowSizes rows() const { return row_sizes(documents, micro * seq_len, sharding.size, lanes); }
 };
 
 /// Bytes that a stage takes: everything that make_transformer_stage allocates.

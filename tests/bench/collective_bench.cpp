@@ -13,7 +13,7 @@
 #include <thread>
 #include <vector>
 
-#include "tests/bench/rank_processes.h"
+#include "launch/planner/measuring/measuring_processes.h"
 #include "tests/bench/timing.h"
 
 namespace {
@@ -94,7 +94,7 @@ class Rank {
 void measure(const std::vector<std::string>& arguments) {
   const int ranks = std::stoi(arguments.at(1));
   const std::int64_t bytes = std::stoll(arguments.at(2));
-  bench::RankProcesses processes(ranks, [=](int rank, transport::UcxNode& node) {
+  launch::MeasuringProcesses processes(ranks, [=](int rank, transport::UcxNode& node) {
     const auto self = std::make_shared<Rank>(ranks, rank, node, bytes);
     return [self](const json& order) { return self->answer(order); };
   });

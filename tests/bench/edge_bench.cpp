@@ -1,6 +1,9 @@
 // Measures an edge between two stages: two processes, each with a compute thread and a UcxNode.
 //
-//   edge_bench bandwidth BYTES SECONDS   payload bytes per second at the receiver
+//   edge_bench bandwidth BYTES SECONDS   payload bytes per second at the receiver; the sender
+//   writes
+//                                        each tensor first, as a stage does
+//   edge_bench transfer BYTES SECONDS    the same of tensors that nobody writes, as ucx_perftest's
 //   edge_bench latency sleep|spin N      one way of 4 KiB, median over N round trips
 //   edge_bench unreachable INTERFACE S   for how long calls wait while a peer is connected to that
 //                                        does not answer. Two processes that others have started:
@@ -96,13 +99,12 @@ MessageKey back(std::uint64_t step) {
 }
 
 /// Sends until the receiver has seen enough. The first element of the last tensor marks it as the
-/// last.
-void send_stream(Channel& channel, Side& side, std::int64_t elements) {
-  const std::vector<float> source(static_cast<std::size_t>(elements));
+/// last; the rest is written from `source` if that has elements.
+void send_stream(Channel& channel, Side& side, const std::vector<float>& source) {
   bool last = false;
   for (std::uint64_t step = 0; !last; ++step) {
     const tensor::Tensor buffer = channel.acquire(there(step));
-    std::memcpy(buffer.data, source.data(), buffer.num_bytes());
+    if (!source.empty()) std::memcpy(buffer.data, source.data(), buffer.num_bytes());
     last = side.has_message();
     buffer.as<float>()[0] = last ? 1 : 0;
     channel.send(there(step), buffer);
@@ -128,10 +130,11 @@ double receive_stream(Channel& channel, Side& side, double seconds) {
   }
 }
 
-void bandwidth(Side& side, int rank, std::int64_t bytes, double seconds) {
+void bandwidth(Side& side, int rank, std::int64_t bytes, double seconds, bool writes) {
   const auto node = join(side, rank, bytes / 4, {});
   if (rank == kSender) {
-    send_stream(node->channel(), side, bytes / 4);
+    const std::int64_t written = writes ? bytes / 4 : 0;
+    send_stream(node->channel(), side, std::vector<float>(static_cast<std::size_t>(written)));
     side.exchange("done");
     return;
   }
@@ -233,8 +236,9 @@ void unreachable(Side& side, int rank, const std::string& interface, double seco
 void measure(Side& side, int rank, const std::vector<std::string>& arguments) {
   if (arguments.at(0) == "unreachable") {
     unreachable(side, rank, arguments.at(1), std::stod(arguments.at(2)));
-  } else if (arguments.at(0) == "bandwidth") {
-    bandwidth(side, rank, std::stoll(arguments.at(1)), std::stod(arguments.at(2)));
+  } else if (arguments.at(0) != "latency") {
+    const bool writes = arguments.at(0) == "bandwidth";
+    bandwidth(side, rank, std::stoll(arguments.at(1)), std::stod(arguments.at(2)), writes);
   } else {
     const bool sleeps = arguments.at(1) == "sleep";
     latency(side, rank, {.spin = std::chrono::microseconds(sleeps ? 0 : 50)},
@@ -269,11 +273,11 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   const bool known =
       arguments.size() == 3 &&
-      (arguments[0] == "bandwidth" || arguments[0] == "unreachable" ||
+      (arguments[0] == "bandwidth" || arguments[0] == "transfer" || arguments[0] == "unreachable" ||
        (arguments[0] == "latency" && (arguments[1] == "sleep" || arguments[1] == "spin")));
   if (!known) {
     fmt::print(stderr,
-               "usage: edge_bench bandwidth BYTES SECONDS | latency sleep|spin N | "
+               "usage: edge_bench bandwidth|transfer BYTES SECONDS | latency sleep|spin N | "
                "unreachable INTERFACE SECONDS\n");
     return 64;
   }

@@ -63,6 +63,20 @@ def bandwidth(bench):
     return Row(bench.name, ours, "GB/s", ours / peer, f"ucx_perftest -t ucp_am_bw: {peer:.2f} GB/s")
 
 
+def bridge(bench):
+    """Payload bytes per second that a stage receives in pieces from two ranks, against one edge from one of them that
+    carries the same tensors."""
+    size, messages = 4 << 20, 20 if bench.smoke else 300
+    rates = json_of(bench.program("bridge_bench"), size, messages, bench.repeats(15), env=TRANSPORTS)
+    for ours, peer in zip(rates["fan_in"], rates["plain"]):
+        bench.record("of two senders, GB/s", ours / 1e9)
+        bench.record("of one, GB/s", peer / 1e9)
+        bench.record("ratio", ours / peer)
+    value, peer = bench.median("of two senders, GB/s"), bench.median("of one, GB/s")
+    return Row(bench.name, value, "GB/s", bench.median("ratio"), f"one edge with as many bytes: {peer:.2f} GB/s",
+               "ratio >= 0.9")
+
+
 def latency(bench):
     """One way of 4 KiB between two stages, microseconds, against ucp_am_lat in the same way of waiting."""
     sleeping = bench.name.endswith("sleeping")

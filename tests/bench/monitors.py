@@ -73,7 +73,8 @@ def phase(run, size, steps):
     crowd = Crowd(run.dir, size)
     try:
         first = run.newest() + 2  # the step in progress began without this crowd
-        run.wait_for(f"step {first + steps - 1}", lambda: run.newest() >= first + steps - 1 or crowd.wait(0.2))
+        run.wait_for(f"step {first + steps - 1}",
+                     lambda: run.newest() >= first + steps - 1 and (crowd.frames or not size) or crowd.wait(0.2))
     finally:
         crowd.leave()
     if size and not crowd.frames:

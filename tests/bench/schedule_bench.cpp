@@ -26,11 +26,11 @@
 #include <thread>
 
 #include "actors/worker/step/plan_runner.h"
+#include "launch/planner/measuring/measuring_processes.h"
 #include "schedules/analysis/simulate.h"
 #include "schedules/generators/generators.h"
 #include "stages/decoder/stage/transformer_stage.h"
 #include "tensor/errors/error.h"
-#include "tests/bench/rank_processes.h"
 #include "tests/bench/slow_channel.h"
 #include "tests/bench/timing.h"
 #include "tests/bench/wait_shard.h"
@@ -142,7 +142,7 @@ class RankUnderTest {
   std::int64_t step_ = 0;
 };
 
-RankProcesses::Answer make_answer(int rank, transport::UcxNode& node) {
+launch::MeasuringProcesses::Answer make_answer(int rank, transport::UcxNode& node) {
   return [rank, &node, part = std::shared_ptr<RankUnderTest>()](const json& order) mutable -> json {
     if (order == "step") return part->step();
     part.reset();
@@ -247,7 +247,7 @@ json medians(const std::vector<Step>& steps, const schedules::Plan& plan) {
 
 void run(const std::string& mode, int ranks, int microbatches, int steps,
          const std::vector<std::string>& kinds) {
-  RankProcesses processes(ranks, make_answer);
+  launch::MeasuringProcesses processes(ranks, make_answer);
   int configuration = 0;
   for (const std::string& kind : kinds) {
     const auto* generator = schedules::find_generator(kind);

@@ -61,6 +61,20 @@ def simulated_vs_measured_8(bench):
     return summary(bench, errors(bench, "wait", 8, 16, 3, all_kinds(bench)), 0.01)
 
 
+def post_validation(bench):
+    """Ranks under zb-h2 that wait instead of computing: a step without the optimizer's barrier over one with it."""
+    steps = 1 if bench.smoke else 12
+    for _ in range(bench.repeats(5)):
+        row = json.loads(output_of(bench.program("validation_bench"), "zb-h2", 4, 8, steps, timeout=600))
+        bench.record("behind a barrier: s a step", row["barrier_s"])
+        bench.record("ahead: s a step", row["ahead_s"])
+        bench.record("ahead over barrier", row["ratio"])
+    ratio, predicted = bench.median("ahead over barrier"), row["predicted_ratio"]
+    return Row(bench.name, ratio, "share", predicted / ratio,
+               f"as predicted: {predicted:.3f}; {bench.median('ahead: s a step') * 1e3:.1f} ms a step, "
+               f"behind a barrier {bench.median('behind a barrier: s a step') * 1e3:.1f} ms")
+
+
 def combined_hides(bench):
     """How much less a rank stands still for messages on their way than if every message were waited for, as a share."""
     steps = 1 if bench.smoke else 3

@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(conversations_that_cannot_be_read_are_named) {
   };
   refused("chat_template: line 1: the template refuses this: no chats");
   model.place.dir.write("chat.jsonl", "{\"messages\": [{\"role\": \"user\"}]}\n");
-  refused("chat.jsonl:1: message 1 has no string \"content\"");
+  refused("chat.jsonl:1: message 1 has no \"content\"");
   std::filesystem::remove(model.path("model/tokenizer_config.json"));
   refused("no chat template");
 }

@@ -35,6 +35,10 @@ BOOST_AUTO_TEST_CASE(deaths_while_both_hold_the_slots_change_no_bit) {
   for (const std::string kind : {"peer", "staged"}) check_deaths(place, kind, kModel);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_changes_its_stages_and_no_bit) {
+  check_scaling(Workplace(), kModel);
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test

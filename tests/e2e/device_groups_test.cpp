@@ -1,13 +1,16 @@
 #include <signal.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
 
+#include "tests/support/environment_setting.h"
 #include "tests/support/trained_run.h"
 
 // Tests runs on emulated GPUs whose groups are on the fake NCCL, which lies beside the library that
@@ -136,6 +139,42 @@ BOOST_AUTO_TEST_CASE(a_death_changes_no_bit_and_nccl_takes_over_again) {
   const int last = got.rbegin()->first;
   BOOST_TEST(
       (trained(place, "calm", with(keys, {{"run.max_steps", std::to_string(last)}})) == got));
+}
+
+/// NCCL does not compare what its members call: they stand still, and tell each other.
+BOOST_AUTO_TEST_CASE(a_call_that_the_other_shard_does_not_make_is_named) {
+  const Workplace place;
+  const Keys keys = with(kRun, {{"mesh.tp", "2"},
+                                {"run.max_steps", "1000000"},
+                                {"recovery.silent", "0.0"},
+                                {"recovery.hang", "0.0"}});
+  const std::map<std::string, std::string> strays{{"operation", "all-gather of [0-9]+ float32"},
+                                                  {"count", "all-reduce of [0-9]+ float32"},
+                                                  {"dtype", "all-reduce of [0-9]+ bfloat16"}};
+  std::map<std::string, Numbers> got;
+  int last = 0;
+  for (const auto& [differs, call] : strays) {
+    const Setting stray("EMULATED_STRAY", "1:40:" + differs);
+    TroupeProgram program({"launch", place.manifest(differs, keys)});
+    BOOST_REQUIRE(program.read_until("members must call the same collectives"));
+    BOOST_REQUIRE(program.read_until("recovered at step"));
+    const Finished records = troupe({"collectives", place.run(differs)});
+    BOOST_TEST(troupe({"stop", place.run(differs)}).exit_code == 0);
+    BOOST_TEST(program.finish().exit_code == 0);
+    const std::string sum = "( \\(sum\\))?";
+    const std::regex named(
+        "group \"shards of stage 0, forwards\": number [0-9]+ is all-reduce of "
+        "[0-9]+ float32" +
+        sum + " at rank 0 and " + call + sum + " at rank 1");
+    for (const std::string& text : {program.shown(), records.out})
+      BOOST_TEST(std::regex_search(text, named), text);
+    got[differs] = step_numbers(place.run(differs));
+    last = std::max(last, got[differs].rbegin()->first);
+  }
+  const Numbers calm =
+      trained(place, "calm", with(keys, {{"run.max_steps", std::to_string(last)}}));
+  for (const auto& [differs, numbers] : got)
+    BOOST_TEST((until_step(numbers.rbegin()->first, calm) == numbers), differs);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

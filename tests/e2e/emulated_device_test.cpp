@@ -1,4 +1,11 @@
+#include <signal.h>
+
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include "tests/support/trained_run.h"
 
@@ -106,37 +113,29 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_evaluates_and_generates_as_on_the_cpu) {
   BOOST_TEST(texts[1] == texts[0]);
 }
 
-BOOST_AUTO_TEST_CASE(ranks_on_a_device_evaluate_and_generate_as_one) {
+BOOST_AUTO_TEST_CASE(a_replacement_waits_for_the_memory_of_the_dead_process) {
   const Workplace place;
-  trained(place, "run", kCuda);
-  const std::string checkpoint = place.checkpoint("run", 6);
-  const std::string corpus = (place.dir / "corpus.txt").string();
-  const auto said = [](std::vector<std::string> words, const std::vector<std::string>& more) {
-    words.insert(words.end(), {"--json", "--device", "cuda"});
-    words.insert(words.end(), more.begin(), more.end());
-    const Finished done = troupe(words);
-    BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
-    return nlohmann::json::parse(done.out);
-  };
-  const auto loss = [&](const std::vector<std::string>& more) {
-    return said({"eval", checkpoint, "--files", corpus, "--steps", "2"}, more)
-        .at("loss")
-        .get<double>();
-  };
-  const auto ids = [&](const std::vector<std::string>& more) {
-    return said(
-               {"generate", checkpoint, "--prompt", "the ", "--tokens", "12", "--temperature", "0"},
-               more)
-        .at("outputs")
-        .at(0)
-        .at("ids");
-  };
-  const double one = loss({});
-  BOOST_TEST(loss({"--pp", "2"}) == one);
-  BOOST_TEST(loss({"--tp", "2"}) == one, boost::test_tools::tolerance(1e-5));
-  const auto text = ids({});
-  for (const auto& ranks : {std::vector<std::string>{"--pp", "3"}, {"--pp", "2", "--tp", "2"}})
-    BOOST_TEST((ids(ranks) == text), ranks[0]);
+  const Keys keys = with(kCuda, {{"mesh.pp", "2"},
+                                 {"run.max_steps", "1000000"},
+                                 {"recovery.silent", "0.0"},
+                                 {"recovery.hang", "0.0"}});
+  const std::string full = (place.dir / "full").string(), run = place.run("run");
+  setenv("EMULATED_FULL", full.c_str(), 1);
+  TroupeProgram program({"launch", place.manifest("run", keys)});
+  BOOST_REQUIRE(program.read_until("step "));
+  place.dir.write("full", "");
+  kill(workers_of(run).at(1), SIGKILL);
+  for (const char* text : {"recovered", "step "}) BOOST_REQUIRE(program.read_until(text));
+  BOOST_TEST(troupe({"stop", run}).exit_code == 0);
+  BOOST_TEST(program.finish().exit_code == 0);
+  unsetenv("EMULATED_FULL");
+  BOOST_TEST(!std::filesystem::exists(full));
+  const std::string output = content_of(run + "/logs/rank-1/output");
+  for (const char* text : {"the emulated GPU has no room for", "waits up to 10 s for memory of"})
+    BOOST_TEST(output.find(text) != std::string::npos, output);
+  const Numbers got = step_numbers(run);
+  const std::string last = std::to_string(got.rbegin()->first);
+  BOOST_TEST((trained(place, "calm", with(keys, {{"run.max_steps", last}})) == got));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -10,8 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "tests/support/child_processes.h"
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
@@ -58,14 +58,6 @@ class Place : public Workplace {
 
   std::string saved, prompts;
 };
-
-/// The processes that a process has started and that have not ended.
-std::vector<pid_t> children_of(pid_t parent) {
-  std::istringstream list(of_process(parent, "task/" + std::to_string(parent) + "/children"));
-  std::vector<pid_t> children;
-  for (pid_t child = 0; list >> child;) children.push_back(child);
-  return children;
-}
 
 /// A command that is at work, and its other ranks.
 struct AtWork {

@@ -47,6 +47,7 @@ inline const std::map<std::string, std::string> kNotRun{
     {"troupe join --rendezvous HOST:PORT --token-file F", "needs a launcher on another host"},
     {"build/release/troupe scale RUN --without-host h1",
      "needs other hosts; hosts.drain_test has some"},
+    {"troupe measure -o FILE", "takes half a minute in which nothing else should run"},
     {"troupe scale --layout", "names an option; how it is used stands beside the command scale"},
 };
 

@@ -190,6 +190,18 @@ void check_printed(const std::vector<std::string>& printed, const std::string& o
   BOOST_TEST(compared > 8);
 }
 
+void plan_for_other_machines(Shell& shell) {
+  const std::string plan = "build/release/troupe plan launch/examples/interleaved.toml --machine ";
+  shell.run(plan + "h100-sxm");
+  BOOST_TEST(shell.out().find("tokens/s") != std::string::npos, shell.out());
+  shell.run(plan + "h100-sxm --json");
+  BOOST_TEST(nlohmann::json::parse(shell.out()).at("predicted").at("devices") == 2);
+  shell.run(plan + "a100-80g --devices 4 --search");
+  BOOST_TEST(shell.out().find("layouts were considered") != std::string::npos, shell.out());
+  shell.run(plan + "l40s --inference --batch 4 --context 64");
+  BOOST_TEST(shell.out().find("tokens/s") != std::string::npos, shell.out());
+}
+
 }  // namespace
 
 /// What pages show of `plan` and of the beginning of a run is what the program prints today.
@@ -216,6 +228,7 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
   BOOST_TEST(shell.out().find("the loss of a host costs") != std::string::npos, shell.out());
   shell.run("build/release/troupe plan launch/examples/interleaved.toml --svg plan.svg");
   BOOST_TEST(fs::exists("plan.svg"));
+  plan_for_other_machines(shell);
   shell.run("troupe schedule --kind NAME --stages P --microbatches M --grid",
             {{"NAME", "1f1b"}, {"P", "4"}, {"M", "8"}});
 
@@ -228,6 +241,9 @@ BOOST_AUTO_TEST_CASE(every_command_of_every_readme_works_as_written) {
   shell.run("build/release/troupe scale RUN --tp 2");
   // Back, because the tap below is of an edge that stages of one shard have.
   BOOST_TEST(troupe({"scale", "runs/my", "--tp", "1"}).exit_code == 0);
+  shell.run("build/release/troupe scale RUN --stage 1 --dp 2");
+  BOOST_TEST(shell.out().find("dp 2 | dp 1") != std::string::npos, shell.out());
+  BOOST_TEST(troupe({"scale", "runs/my", "--dp", "1"}).exit_code == 0);
   Background attach(shell.command("build/release/troupe attach RUN"));
   attach.read_until("step");
   Background tap(shell.command("build/release/troupe tap RUN --edge 0:1 --every 10"));

@@ -109,7 +109,13 @@ BOOST_AUTO_TEST_CASE(plans_are_as_the_schema_says) {
       {"--set", "recompute.mode=full", "--set", "model.kind=gpt2", "--set",
        "model.num_key_value_heads=4", "--set",
        "optimizer.group=[{match = \"*.c_attn.*\", weight_decay = 0.0}, {match = \"*wte*\", frozen "
-       "= true}]"}};
+       "= true}]"},
+      {"--machine", "h100-sxm", "--set", "mesh.dp=2"},
+      {"--machine", "h100-sxm", "--devices", "4", "--search"},
+      // Some of these have no room.
+      {"--machine", "l40s", "--devices", "2", "--search", "--set", "model.hidden_size=8192",
+       "--set", "model.num_hidden_layers=16", "--set", "recovery.neighbour_copies=false"},
+      {"--machine", "h100-sxm", "--inference", "--batch", "4", "--context", "64"}};
   std::string plans;
   for (const auto& more : options) {
     std::vector<std::string> words{"plan", place.manifest("plan"), "--json"};
@@ -118,6 +124,15 @@ BOOST_AUTO_TEST_CASE(plans_are_as_the_schema_says) {
     BOOST_REQUIRE_MESSAGE(plan.exit_code == 0, plan.err);
     plans += json::parse(plan.out).dump() + "\n";
   }
+  BOOST_TEST(plans.find("least_missing_bytes") != std::string::npos);
+  // The plan of a run that has run has its steps beside them.
+  trained(place, "run", {});
+  const Finished plan =
+      troupe({"plan", place.run("run") + "/manifest.toml", "--machine", "h100-sxm", "--json"});
+  BOOST_REQUIRE_MESSAGE(plan.exit_code == 0, plan.err);
+  const json measured = json::parse(plan.out);
+  BOOST_TEST(measured.contains("measured"));
+  plans += measured.dump() + "\n";
   check_lines(place, "plan.schema.json", plans);
 }
 

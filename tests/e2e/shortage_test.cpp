@@ -33,9 +33,11 @@ rlim_t limit(pid_t pid, __rlimit_resource resource, rlim_t soft) {
   return before.rlim_cur;
 }
 
-/// A command of a shell with its output and its errors in one.
+/// A command of a shell with its output and its errors in one. What this process was given open by
+/// whoever started it would count towards the limits.
 Finished shell(const std::string& command) {
-  FILE* pipe = popen(("exec 2>&1; " + command).c_str(), "r");
+  const std::string alone = "exec 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; ";
+  FILE* pipe = popen((alone + command).c_str(), "r");
   BOOST_REQUIRE(pipe);
   Finished done;
   std::array<char, 4096> piece{};

@@ -54,7 +54,8 @@ struct Watched {
   void end() {
     BOOST_TEST(browser->errors() == "");
     program.signal(SIGTERM);
-    BOOST_TEST(program.finish().exit_code == 0);
+    const Finished done = program.finish();
+    BOOST_TEST(done.exit_code == 0, done.err);
     browser->wait_for("document.querySelector('#head').textContent.includes('ended in order')");
     BOOST_TEST(browser->value_of("document.querySelector('#silence').textContent") == "");
   }
@@ -173,43 +174,49 @@ BOOST_AUTO_TEST_CASE(an_order_is_shown_before_it_is_given_and_needs_the_token,
     page.value_of("(() => { const e = document.querySelector('" + selector + "'); e.value = '" +
                   value + "'; e.dispatchEvent(new Event('input', {bubbles: true})); })()");
   };
+  // The answer to an order moves the buttons, so that a click while it comes may miss.
+  const auto give = [&](const std::string& button) {
+    page.click(button);
+    page.wait_for("document.querySelector('#answer').ariaBusy === 'false'");
+  };
   page.click("#orders-open");
   page.wait_for("document.querySelector('#orders').open");
   fill("#token", "guessed");
-  page.click("#greet button");
+  give("#greet button");
   page.wait_for(text_of("#answer") + ".includes('not the token')");
   const json control = json::parse(content_of(watched.run + "/control.json"));
   fill("#token", control.at("token").get<std::string>());
-  page.click("#greet button");
+  give("#greet button");
   page.wait_for("!document.querySelector('#change').hidden");
 
   BOOST_TEST(page.value_of("document.querySelector('#scale').disabled") == true);
   BOOST_TEST(page.value_of("document.querySelector('[name=schedule]').options[0].textContent") ==
              "as it is: 1f1b");
   fill("[name=pp]", "1000");
-  page.click("#change button");
+  give("#change button");
   page.wait_for("document.querySelector('#answer').className === 'bad'");
   BOOST_TEST(page.value_of("document.querySelector('#scale').disabled") == true);
   fill("[name=pp]", "2");
-  page.click("#change button");
+  give("#change button");
   page.wait_for("!document.querySelector('#scale').disabled");
   BOOST_TEST(page.value_of(text_of("#answer")).get<std::string>().find("then: pp 2 x dp 1") !=
              std::string::npos);
-  page.click("#scale");
+  give("#scale");
   page.wait_for("document.querySelectorAll('#mesh .rank').length === 2");
   page.wait_for(text_of("#order") + ".includes('pp 1 x dp 1')");
 
   // The manifest asks for no checkpoints.
   BOOST_TEST(page.value_of(rows_with("checkpoint")) == 0);
-  page.click("#save");
+  give("#save");
   page.wait_for(rows_with("checkpoint") + " === 1");
-  page.click("#tap");
+  give("#tap");
   page.wait_for(text_of("#answer") + ".includes('microbatch')");
-  page.click("#trace");
+  give("#trace");
   page.wait_for(text_of("#answer") + ".includes('traced')");
   page.click("#stop");
   page.click("#stop");
-  BOOST_TEST(watched.program.finish().exit_code == 0);
+  const Finished done = watched.program.finish();
+  BOOST_TEST(done.exit_code == 0, done.err);
   BOOST_TEST(page.errors() == "");
 }
 

@@ -18,6 +18,8 @@ Keys on_hosts(Keys keys) {
   for (const std::string& word : Lab::ssh()) words += (words.empty() ? "" : " ") + word;
   keys["cluster.ssh"] = '"' + words + '"';
   keys["cluster.program"] = '"' + binary_on_hosts() + '"';
+  // Each host would bind its first rank to the first core of what is one machine.
+  keys.emplace("cluster.pin", "false");
   return keys;
 }
 
@@ -77,6 +79,12 @@ std::size_t num_events(const std::string& run_dir, const std::string& kind,
     return std::ranges::all_of(
         fields, [&](const auto& field) { return event.value(field.first, "") == field.second; });
   }));
+}
+
+std::string failures(const std::string& run_dir) {
+  std::string lines;
+  for (const auto& event : events_of(run_dir, "failure")) lines += event.dump() + "\n";
+  return lines;
 }
 
 std::set<std::string> lost_hosts(const std::string& run_dir) {

@@ -35,6 +35,8 @@ void wait_for_event(const std::string& run_dir, const std::string& kind,
 /// How many it has.
 std::size_t num_events(const std::string& run_dir, const std::string& kind,
                        const std::map<std::string, std::string>& fields = {});
+/// Its failures, a line for each: "" for a run that lost nothing.
+std::string failures(const std::string& run_dir);
 /// The hosts that the run has lost and that are not there again.
 std::set<std::string> lost_hosts(const std::string& run_dir);
 

@@ -5,7 +5,10 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <span>
+#include <utility>
 
+#include "stages/stage/row_sizes.h"
 #include "tensor/device/ops.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/memory_tokens.h"
@@ -188,6 +191,55 @@ BOOST_AUTO_TEST_CASE(a_partition_uses_each_sample_once_and_no_microbatch_exceeds
     }
     BOOST_TEST((used == std::vector<int>(samples.size(), 1)));
     BOOST_TEST(most - least <= longest);
+  }
+}
+
+// Each lane is as a microbatch of a replica with one lane is, and what completes it is padding.
+BOOST_AUTO_TEST_CASE(packed_lanes_lie_one_after_the_other) {
+  std::mt19937_64 random(test::fresh_seed());
+  for (int round = 0; round < 100; ++round) {
+    const int lanes = 2 + static_cast<int>(test::below(random, 2));
+    const auto seq_len = static_cast<std::int64_t>(2 + test::below(random, 30));
+    const auto micro = static_cast<std::int64_t>(1 + test::below(random, 3));
+    FeedSpec one{.documents = Documents::packed,
+                 .seq_len = seq_len,
+                 .micro = micro,
+                 .global = 4 * lanes * micro,
+                 .replicas = 2 * lanes};
+    FeedSpec several = one;
+    several.replicas = 2;
+    several.lanes = lanes;
+    const Lengths lengths = random_lengths(random, 30, 40);
+    const DataFeed narrow = feed_of(lengths, several), wide = feed_of(lengths, one);
+    const auto of_one = row_sizes(Documents::packed, micro * seq_len, 1);
+    const auto of_all = row_sizes(Documents::packed, lanes * micro * seq_len, 1, lanes);
+    DocumentBatches together(narrow, of_all.step), alone(wide, of_one.step);
+    together.begin(0);
+    alone.begin(0);
+    for (const int replica : {0, 1})
+      for (const int number : {0, 1}) {
+        const Microbatch all = microbatch(together, replica, number, of_all.capacity);
+        std::size_t row = 0, document = 0;
+        for (int lane = 0; lane < lanes; ++lane) {
+          const Microbatch own = microbatch(alone, replica * lanes + lane, number, of_one.capacity);
+          BOOST_TEST(together.rows_of_lane(replica, number, lane) == own.size.rows);
+          const auto matches = [&](const auto& whole, const auto& part) {
+            return std::ranges::equal(std::span(whole).subspan(row, part.size()), part);
+          };
+          BOOST_TEST(matches(all.ids, own.ids));
+          BOOST_TEST(matches(all.targets, own.targets));
+          for (std::int64_t d = 0; d < own.size.documents; ++d)
+            BOOST_TEST(all.starts[document + static_cast<std::size_t>(d)] ==
+                       own.starts[static_cast<std::size_t>(d)] + static_cast<std::int32_t>(row));
+          row += own.ids.size();
+          while (document < static_cast<std::size_t>(all.size.documents) &&
+                 std::cmp_less(all.starts[document], row))
+            ++document;
+        }
+        BOOST_TEST(all.size.rows % of_all.step == 0);
+        for (std::size_t d = 0; d + 1 < all.starts.size(); ++d)
+          BOOST_TEST(all.starts[d + 1] - all.starts[d] <= seq_len);
+      }
   }
 }
 

@@ -158,7 +158,9 @@ BOOST_AUTO_TEST_CASE(what_frames_a_document_is_in_its_first_and_last_sequence) {
   const std::string text = dir.write("a.txt", std::string(kPieceBytes + 1, 'a')),
                     empty = dir.write("b.jsonl", "{\"text\": \"\"}");
   write_indexed_dataset({text, empty}, *Tokenizer::open("bytes"), prefix,
-                        {.frame = {.before = {1, 2}, .after = {3}}, .append = {4}});
+                        {.marks = {.prompts = {.before = {1, 2}, .after = {3}},
+                                   .texts = {.before = {1, 2}, .after = {3}}},
+                         .append = {4}});
   BOOST_TEST(
       test::content_of(prefix + ".idx") ==
       idx(8, {kPieceBytes + 2, 3, 4}, {0, 2 * kPieceBytes + 4, 2 * kPieceBytes + 10}, {0, 2, 3}));

@@ -1,9 +1,13 @@
 // Dropout in training: what a model drops, in its forward and in every gradient, and that it is the
 // same function however the step is divided.
 
+#include "stages/decoder/layers/layer_dropout.h"
+
+#include <algorithm>
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include "tensor/parallel/division.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/reference_models.h"
 #include "tests/support/test_device.h"
@@ -236,6 +240,42 @@ BOOST_AUTO_TEST_CASE(evaluations_drop_nothing) {
     const Tokens tokens = samples(0, 2);
     BOOST_TEST(trained.evaluate(tokens) == other.evaluate(tokens), kind);
   }
+}
+
+// A microbatch of two lanes drops what two microbatches of their samples do, on any shard.
+BOOST_AUTO_TEST_CASE(rows_of_lanes_are_dropped_by_their_samples) {
+  constexpr std::int64_t kColumns = 5, kRows = 12;
+  const auto device = make_test_device(1);
+  const auto stream = device->make_stream();
+  const auto memory = [&] {
+    return device->allocate(kRows * kColumns * sizeof(float), tensor::MemoryKind::pinned);
+  };
+  const tensor::Buffer in = memory(), whole = memory(), parts = memory();
+  const auto view = [&](const tensor::Buffer& of, std::int64_t first, std::int64_t rows) {
+    return tensor::row_view(of.view(tensor::DType::f32, {kRows, kColumns}), first, rows);
+  };
+  std::fill_n(view(in, 0, kRows).as<float>(), kRows * kColumns, 1.0f);
+  const stages::HiddenDropout lanes{
+      .dropout = {0.4f, 7}, .columns = kColumns, .first_row = 6, .run = 6, .gap = 18};
+  lanes.apply(device->ops(), *stream, view(in, 0, kRows), view(whole, 0, kRows));
+  for (const std::int64_t lane : {0, 1}) {
+    const stages::HiddenDropout one{
+        .dropout = lanes.dropout, .columns = kColumns, .first_row = 6 + 24 * lane};
+    one.apply(device->ops(), *stream, view(in, 6 * lane, 6), view(parts, 6 * lane, 6));
+  }
+  stream->synchronize();
+  const auto same = [&] {
+    const float* a = view(whole, 0, kRows).as<float>();
+    return std::equal(a, a + kRows * kColumns, view(parts, 0, kRows).as<float>());
+  };
+  BOOST_TEST(same());
+  for (const std::int64_t shard : {0, 1, 2}) {  // the second has rows of both lanes
+    stages::HiddenDropout own = lanes;
+    own.before = 4 * shard;
+    own.apply(device->ops(), *stream, view(in, 4 * shard, 4), view(parts, 4 * shard, 4));
+  }
+  stream->synchronize();
+  BOOST_TEST(same());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

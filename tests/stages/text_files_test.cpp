@@ -20,7 +20,7 @@ using test::expect_error;
 namespace {
 
 /// The pieces of a file, which are those of its text in memory.
-std::vector<std::string> pieces_of(const std::string& path, Cuts cuts = Cuts::anywhere) {
+std::vector<std::string> pieces_of(const std::string& path, const Cuts& cuts = Cuts::anywhere) {
   std::vector<std::string> pieces, from_memory;
   for_each_piece(path, cuts, [&](const Piece& piece) {
     BOOST_TEST((piece.place == Place::start) == pieces.empty());
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(pieces_join_to_the_file_whatever_it_holds) {
     const std::size_t newline_every = 1 + test::below(random, 3 * kPieceBytes);
     for (char& c : text) c = static_cast<char>(0x80 | random());  // bytes that end no line
     for (std::size_t i = newline_every; i < text.size(); i += newline_every) text[i] = '\n';
-    for (const Cuts cuts :
+    for (const Cuts::Rule cuts :
          {Cuts::anywhere, Cuts::at_lines, Cuts::at_lone_newlines, Cuts::nowhere}) {
       std::string joined;
       for (const std::string& piece : pieces_of(dir.write("text", text), cuts)) {
@@ -165,8 +165,14 @@ BOOST_AUTO_TEST_CASE(a_file_is_what_its_name_and_its_first_bytes_say) {
   };
   for (const char* name : {"a.csv", "a.TSV", "a.Gz", "a.parquet", "a.bin", "a.tokens"})
     refused(name, "x", "holds no text");
-  refused("gzip.txt", std::string("\x1f\x8b\x08\0", 4), "packed by gzip");
-  refused("zstd", "\x28\xb5\x2f\xfd", "packed by zstd");
+  refused("gzip.txt", std::string("\x1f\x8b\x08\0", 4), "packed by gzip, but it is cut off");
+  refused("zstd", "\x28\xb5\x2f\xfd", "packed by zstd, but it is cut off");
+  refused("xz",
+          std::string("\xfd"
+                      "7zXZ\0",
+                      6),
+          "packed by xz, but it is cut off");
+  refused("a.parquet", "PAR1", "pandas.read_parquet(");
   refused("tar.txt", std::string(257, 'x') + "ustar" + std::string(9, '0'), "packed by tar");
   refused("marked.txt",
           std::string("\xff\xfe"
@@ -178,9 +184,17 @@ BOOST_AUTO_TEST_CASE(a_file_is_what_its_name_and_its_first_bytes_say) {
   refused("unmarked.txt", unmarked, "its byte 2 is zero");
   refused("binary", "\x89PNG\r\n\x1a\n" + std::string(3, '\0'), "its byte 9 is zero");
   const std::string document = "{\"text\": \"a\"}", long_text(100'000, 'x');
+  for (const char* name : {"list.json", "list.jsonl", "list.txt"})
+    BOOST_TEST((kind(name, " [\n" + document + "]\n") == FileKind::json_list), name);
+  const auto doubt = [&](const std::string& name, const std::string& content) {
+    return look_at_file(dir.write(name, content)).doubt;
+  };
+  BOOST_TEST(doubt("list.txt", "[" + document + "]").find("list of JSON") != std::string::npos);
+  BOOST_TEST(doubt("a.txt", "[{\"a\": b").find("read as text") != std::string::npos);
+  BOOST_TEST(doubt("list.json", "[" + document + "]") == "");
+  BOOST_TEST(doubt("a.txt", "[1] is a footnote") == "");
   for (const char* name : {"list.json", "list.jsonl", "list.txt"}) {
-    refused(name, " [\n" + document + "]\n", "a list of JSON, not an object in each line");
-    refused(name, "[\"a text\", \"" + long_text + "\"]", "a list of JSON");
+    refused(name, "[\"a text\", \"" + long_text + "\"]", "a list of JSON, but not of objects");
     refused(name, "{\n  \"text\": \"a\"\n}\n", "not with an object in a line of its own; jq -c .");
     refused(name, "{\n  \"text\": \"" + long_text + "\"}", "not with an object in a line");
   }

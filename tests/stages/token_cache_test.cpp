@@ -294,12 +294,12 @@ BOOST_AUTO_TEST_CASE(what_is_no_token_file_is_refused_by_name) {
   refused(std::string(100, 'x'), "TROUPETK");
   refused(with(20, 9), "version 9");
   refused(with(24, 3), "3 bytes per token");
-  for (const std::size_t count : {56, 48, 40}) {  // of tokens, of documents, of spans
+  for (const std::size_t count : {64, 56, 48, 40}) {  // of words, tokens, documents, spans
     refused(with(count, 5), "do not make its");
     refused(with(count - 7, '\x80'), "do not make its");  // beyond 2^63
   }
   refused(good.substr(1), "do not make its");
-  refused(with(73, 'X'), "checksum");
+  refused(with(81, 'X'), "checksum");
   std::string bad_end = good;
   bad_end[std::string("text").size()] = 3;
   refused(bad_end, "ends of its documents");

@@ -8,6 +8,7 @@
 #include <array>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <iostream>
 #include <sstream>
 #include <vector>
 
@@ -18,6 +19,9 @@ using nlohmann::json;
 
 // Ends of the pipes in the browser: it reads commands from the first and writes to the second.
 constexpr int kCommands = 3, kAnswers = 4;
+
+// A test that ends by its time limit has said what it waited for.
+constexpr int kTriesUntilTold = 600;
 
 /// A pipe whose ends are none of the two above.
 std::array<int, 2> make_pipe() {
@@ -101,8 +105,10 @@ json Browser::value_of(const std::string& expression) {
 
 void Browser::wait_for(const std::string& expression) {
   // The page may be another one soon after it was opened, which ends what is evaluated in it.
-  while (value_of("Boolean(" + expression + ")") != true)
+  for (int tries = 1; value_of("Boolean(" + expression + ")") != true; ++tries) {
+    if (tries % kTriesUntilTold == 0) std::cerr << "still waiting for " << expression << "\n";
     value_of("new Promise(done => setTimeout(done, 50))");
+  }
 }
 
 void Browser::press(const std::string& key) {

@@ -28,6 +28,30 @@ inline std::set<std::string> edge_kinds(const std::string& run) {
   return kinds;
 }
 
+/// Stops a run. Every step of it has the bits of one rank alone, which has these keys.
+inline void stop_and_compare(const Workplace& place, const std::string& name,
+                             TroupeProgram& program, const Keys& alone) {
+  BOOST_TEST(troupe({"stop", place.run(name)}).exit_code == 0);
+  BOOST_TEST(program.finish().exit_code == 0);
+  const Numbers got = step_numbers(place.run(name));
+  const std::string last = std::to_string(got.rbegin()->first);
+  BOOST_TEST((trained(place, name + "_calm", with(alone, {{"run.max_steps", last}})) == got));
+}
+
+/// Trains two stages, then four, then one, and stops. Every step has the bits of one rank alone.
+inline void check_scaling(const Workplace& place, const Keys& model) {
+  const Keys alone = with(with(model, edges_of("auto")), {{"mesh.pp", "1"}});
+  const Keys keys = with(alone, {{"mesh.pp", "2"}, {"run.max_steps", "1000000"}});
+  TroupeProgram program({"launch", place.manifest("scaled", keys)});
+  for (const char* pp : {"4", "1"}) {
+    BOOST_REQUIRE(program.read_until("step "));
+    const Finished scaled = troupe({"scale", place.run("scaled"), "--pp", pp});
+    BOOST_TEST(scaled.exit_code == 0, scaled.err);
+  }
+  BOOST_REQUIRE(program.read_until("step "));
+  stop_and_compare(place, "scaled", program, alone);
+}
+
 /// Trains two stages, kills each rank once while both hold slots, and stops. Every step has the
 /// bits of one rank alone.
 inline void check_deaths(const Workplace& place, const std::string& kind, const Keys& model) {
@@ -45,11 +69,7 @@ inline void check_deaths(const Workplace& place, const std::string& kind, const 
     BOOST_REQUIRE(program.read_until("recovered"));
   }
   is_told();
-  BOOST_TEST(troupe({"stop", run}).exit_code == 0);
-  BOOST_TEST(program.finish().exit_code == 0);
-  const Numbers got = step_numbers(run);
-  const std::string last = std::to_string(got.rbegin()->first);
-  BOOST_TEST((trained(place, kind + "_calm", with(alone, {{"run.max_steps", last}})) == got));
+  stop_and_compare(place, kind + "_killed", program, alone);
 }
 
 }  // namespace troupe::test

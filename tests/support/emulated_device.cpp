@@ -1,6 +1,7 @@
 #include "tests/support/emulated_device.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -10,6 +11,7 @@
 
 #include "tensor/cuda/attention/kernel_attention.h"
 #include "tensor/cuda/attention/kernel_cached_attention.h"
+#include "tensor/cuda/peers/kernel_one_shot_norm.h"
 #include "tensor/cuda/runtime/kernel_stream.h"
 #include "tensor/cuda/runtime/stream_memory.h"
 #include "tensor/device/attention.h"
@@ -231,6 +233,14 @@ tensor::MadeGroup EmulatedDevice::make_group(const tensor::GroupSpec& spec,
         *this, search_, {.begin = [] {}, .deadline = deadline_, .on_overdue = on_overdue});
   }
   return groups_->make_group(spec, hosts);
+}
+
+std::array<std::uint64_t, 2> EmulatedDevice::hardware() const {
+  return {static_cast<std::uint64_t>(::getpid()), reinterpret_cast<std::uintptr_t>(this)};
+}
+
+std::unique_ptr<tensor::OneShotNorm> EmulatedDevice::make_one_shot_norm(tensor::PeerMemory memory) {
+  return std::make_unique<tensor::cuda::KernelOneShotNorm>(*this, std::move(memory));
 }
 
 std::unique_ptr<tensor::Event> EmulatedDevice::make_event() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include "tensor/cuda/kernels/grid/grid_types.h"
 #include "tensor/cuda/nccl/device_groups.h"
 #include "tensor/device/device.h"
+#include "tensor/device/one_shot_norm.h"
 #include "tensor/device/process_group.h"
 #include "tensor/device/shared_memory.h"
 #include "tensor/libraries/library_search.h"
@@ -25,7 +27,7 @@ namespace troupe::test {
 /// access outside; without it a write outside is found by the stream's synchronize(), which throws
 /// emulated_grid::Fault. Memory that processes share has no such guards. As with a GPU, nobody but
 /// the device should follow a pointer to device memory.
-class EmulatedDevice final : public tensor::Device {
+class EmulatedDevice : public tensor::Device, public tensor::OneShotDevice {
  public:
   /// The order of threads and blocks follows `seed`; for `shared_limit` see emulated_grid::Grid.
   /// Its groups are on the fake NCCL, if `search` finds that first; they end the process if an end
@@ -44,6 +46,9 @@ class EmulatedDevice final : public tensor::Device {
   bool host_reads_memory() const override { return false; }
   tensor::DeviceMemory memory() const override;
   tensor::MadeGroup make_group(const tensor::GroupSpec& spec, tensor::ProcessGroup& hosts) override;
+  /// Another one for each device, as if each were a GPU of its own.
+  std::array<std::uint64_t, 2> hardware() const override;
+  std::unique_ptr<tensor::OneShotNorm> make_one_shot_norm(tensor::PeerMemory memory) override;
   tensor::Ops& ops() override { return ops_; }
   std::unique_ptr<tensor::Linear> make_linear(const tensor::LinearShape& shape) override;
   std::unique_ptr<tensor::Attention> make_attention(const tensor::AttentionShape& shape) override;

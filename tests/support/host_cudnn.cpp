@@ -1,5 +1,7 @@
 #include "tests/support/host_cudnn.h"
 
+#include "tests/support/document_plan.h"
+
 namespace troupe::test {
 namespace {
 
@@ -34,6 +36,8 @@ CudnnPlan::Made CudnnPlan::make(const AttentionShape& shape, AttentionPass pass,
   ++cudnn.plans;
   std::string refusal = cudnn.refusal ? cudnn.refusal(shape, pass, deterministic) : "";
   if (!refusal.empty()) return {.plan = nullptr, .refusal = std::move(refusal)};
+  if (shape.documents)
+    return {.plan = std::make_unique<test::DocumentPlan>(shape, pass, cudnn.runs)};
   return {.plan = std::make_unique<test::IdlePlan>(), .refusal = ""};
 }
 

@@ -7,8 +7,8 @@
 
 namespace troupe::test {
 
-/// cuDNN for machines without a GPU, linked in its place: its plans cannot run. Used by one thread
-/// at a time.
+/// cuDNN for machines without a GPU, linked in its place: of its plans those for documents alone
+/// run, on the emulated grid (document_plan.h). Used by one thread at a time.
 class HostCudnn {
  public:
   /// A cuDNN that is there and serves every shape.
@@ -19,6 +19,7 @@ class HostCudnn {
                                             tensor::cuda::AttentionPass pass, bool deterministic)>;
   bool there = true;
   int plans = 0;    ///< that were asked for
+  int runs = 0;     ///< of plans for documents
   Refusal refusal;  ///< what it says to a shape; empty, or none: it serves it
 };
 

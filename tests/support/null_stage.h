@@ -41,6 +41,7 @@ class NullStage : public stages::Stage {
   tensor::Event& ran(int, int) override { return *ran_; }
   tensor::Stream& stream_of(stages::Pass) const override { return *stream_; }
   void synchronize() override {}
+  void drop_step() override {}
   double collective_wait_s() const override { return 0; }
   double evaluate(int, const tensor::Tensor&, const tensor::Tensor&, std::span<const std::int32_t>,
                   std::span<const std::int32_t>, const stages::DocumentRows&) override {
@@ -61,6 +62,7 @@ class NullStage : public stages::Stage {
   void step_back() override {}
   bool has_previous() const override { return false; }
   void weights_changed() override {}
+  void weights_gathered() override {}
 
  protected:
   const stages::NodeRow& row(stages::Pass pass) const {

@@ -10,7 +10,7 @@ namespace troupe::test {
 
 /// A device that says that the host does not read its memory, though a test can: the CPU, with
 /// memory that processes share if it may. Its ops have run when their calls return.
-class ReachableDevice final : public tensor::Device {
+class ReachableDevice : public tensor::Device {
  public:
   bool can_share = true, can_map = true, can_pin = true;
 

@@ -11,20 +11,17 @@
 #include "actors/protocol/protocol.h"
 #include "tests/support/simulated_faults.h"
 #include "tests/support/simulated_hosts.h"
-#include "tests/support/simulated_workers.h"
+#include "tests/support/simulated_steps.h"
 
 namespace troupe::actors {
 
 /// The director's protocol and what it orders. It checks the promises, not the paths.
-class Simulation : protected SimWorkers {
+class Simulation : protected SimSteps {
  public:
-  /// The loss of step `not_finite` is not finite; 0 if all are.
   Simulation(const RunSpec& spec, std::uint64_t seed, std::int64_t not_finite = 0)
-      : SimWorkers(seed),
-        spec_(spec),
-        not_finite_(not_finite),
+      : SimSteps(spec, seed, not_finite),
         protocol_(spec, {.seed = seed}),
-        hosts_(spec.cluster.hosts,
+        hosts_(spec,
                {.messages = *this,
                 .protocol = protocol_,
                 .now = [this] { return now(); },
@@ -60,6 +57,7 @@ class Simulation : protected SimWorkers {
         if (timer_ == 0) break;
         feed(TimerRang{.timer = timer_, .now_s = now()});
       }
+      if (result_.broken.empty()) result_.broken = broken_;
       if (!result_.broken.empty()) break;
     }
     if (protocol_.phase() != DirectorProtocol::Phase::ended && result_.broken.empty())
@@ -203,6 +201,7 @@ class Simulation : protected SimWorkers {
     if (std::exchange(told_back_, std::nullopt) !=
         (back_to < newest_ ? std::optional(back_to) : std::nullopt))
       result_.broken = "steps are computed again of which nobody was told";
+    result_.lost_steps += !effect.state.from_memory && back_to < newest_ ? 1 : 0;
     newest_ = back_to;
     if (publishing_ && !effect.state.from_memory)
       result_.broken = "a configuration loads a checkpoint that a newer one may push out";
@@ -255,45 +254,7 @@ class Simulation : protected SimWorkers {
   void perform(const OrderLeave& effect) {
     tell(effect.incarnation, [this](SimWorker& w) { die(w.incarnation, false); });
   }
-  /// Lets all ranks act that can; once all of a replica have, `done` answers for it.
-  template <typename Act, typename Done>
-  void by_replica(Act act, Done done) {
-    const auto running = std::make_shared<const Configuration>(protocol_.configuration());
-    const auto acted = std::make_shared<std::map<int, int>>();  // by replica
-    for (int rank = 0; rank < running->num_ranks(); ++rank)
-      tell(running->members.at(rank).incarnation, [=, this](SimWorker& w) {
-        if (!w.configuration || w.configuration->number != running->number) return;
-        if (!act(w, rank)) return;
-        const int replica = place_of(running->shape.mesh, rank).replica;
-        if (++(*acted)[replica] == running->shape.mesh.ranks_of_replica())
-          done(running->number, replica);
-      });
-  }
-  void perform(const OrderStep& effect) {
-    const auto ring = std::make_shared<const CopyRing>(copy_ring(protocol_.configuration()));
-    by_replica(
-        [=, this](SimWorker& w, int rank) {
-          if (w.spoilt) return false;
-          w.before.reset();
-          w.reached = true;
-          if (w.step != effect.step - 1) result_.broken = "a step ran on other state";
-          const ClusterShape& shape = w.configuration->shape;
-          const std::int64_t step = effect.step - 1, interval = spec_.recovery.copy_interval;
-          if (copies_state(spec_, shape) && (w.copies.empty() || step % interval == 0)) {
-            w.receive_copy({.rank = ring->source_of(shape, rank), .step = step});
-            if (interval > 1) w.receive_copy({.rank = rank, .step = step});
-          }
-          return true;
-        },
-        [=, this](std::uint32_t configuration, int replica) {
-          answer(ReplicaPrepared{.configuration = configuration,
-                                 .step = effect.step,
-                                 .replica = replica,
-                                 .loss_sum = 1,
-                                 .squared_norm = 1,
-                                 .not_finite = effect.step == not_finite_ ? "a loss" : ""});
-        });
-  }
+  void perform(const OrderStep& effect) { order_step(protocol_.configuration(), effect.step); }
   void perform(const OrderCommit& effect) {
     // The bits of a step follow from its number alone, so a repeated step must be the same.
     const auto [known, is_new] = result_.committed.emplace(effect.step, effect.step);
@@ -302,15 +263,11 @@ class Simulation : protected SimWorkers {
     if (is_new && effect.step != static_cast<std::int64_t>(result_.committed.size()))
       result_.broken = "a step was skipped";
     newest_ = effect.step;
-    const Configuration& configuration = protocol_.configuration();
-    for (int rank = 0; rank < configuration.num_ranks(); ++rank)
-      tell(configuration.members.at(rank).incarnation, [effect](SimWorker& w) {
-        w.step = effect.step;
-        w.previous = true;
-      });
+    commit_step(protocol_.configuration(), effect.step);
   }
   void perform(const OrderSave& effect) {
     by_replica(
+        protocol_.configuration(),
         [=, this](const SimWorker& w, int) {
           if (w.step != effect.step) result_.broken = "a checkpoint of other state was written";
           return true;
@@ -327,14 +284,15 @@ class Simulation : protected SimWorkers {
   }
   void perform(const AbandonCheckpoint&) {}
   void perform(const Evaluate& effect) {
-    by_replica([](const SimWorker& w, int) { return !w.spoilt; },
-               [=, this](std::uint32_t configuration, int replica) {
-                 answer(ReplicaEvaluated{.configuration = configuration,
-                                         .step = effect.step,
-                                         .batch = effect.batch,
-                                         .replica = replica,
-                                         .loss_sum = 1});
-               });
+    by_replica(
+        protocol_.configuration(), [](const SimWorker& w, int) { return !w.spoilt; },
+        [=, this](std::uint32_t configuration, int replica) {
+          answer(ReplicaEvaluated{.configuration = configuration,
+                                  .step = effect.step,
+                                  .batch = effect.batch,
+                                  .replica = replica,
+                                  .loss_sum = 1});
+        });
   }
   void perform(const ReportEvaluation& effect) {
     if (!result_.evaluated.insert(effect.step).second)
@@ -374,8 +332,6 @@ class Simulation : protected SimWorkers {
       result_.broken = "an order was never answered";
   }
 
-  const RunSpec spec_;
-  const std::int64_t not_finite_;
   DirectorProtocol protocol_;
   SimHosts hosts_;
   std::set<int> begun_, ready_;  // members of the configuration that is being prepared

@@ -16,6 +16,7 @@ struct SimResult {
   std::set<std::int64_t> published;                 // checkpoints
   std::set<std::int64_t> evaluated;                 // steps
   int went_back = 0;                                // times
+  int lost_steps = 0;  // configurations that began from files, and before the newest step
   int answered = 0;                                 // orders
   int saved = 0;                                    // orders of a checkpoint that was made
   int lost_parts = 0;                  // losses without which the others could not go on

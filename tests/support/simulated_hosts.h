@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/protocol/protocol.h"
+#include "actors/topology/hosts.h"
 #include "tests/support/simulated_faults.h"
 #include "tests/support/simulated_messages.h"
 
@@ -34,8 +35,9 @@ class SimHosts {
     std::function<void(const std::vector<std::string>& hosts)> order_to_leave;
   };
 
-  SimHosts(const std::vector<Host>& hosts, Cluster cluster) : cluster_(std::move(cluster)) {
-    for (const Host& host : hosts) lives_[host.name] = {.host = host};
+  SimHosts(const RunSpec& spec, Cluster cluster)
+      : rules_(host_rules(spec)), cluster_(std::move(cluster)) {
+    for (const Host& host : spec.cluster.hosts) lives_[host.name] = {.host = host};
   }
   void strike(const HostFaults& faults) { faults_ = faults; }
   void join_all() {
@@ -127,6 +129,7 @@ class SimHosts {
         return "a rank is on a host that is to be left";
       if (++ranks[name] > host->host.slots) return "a host has more ranks than slots";
       RankPlace first = place_of(mesh, rank);
+      if (!rules_.allows(mesh, first.stage, name)) return "a stage is on a host of others";
       first.shard = 0;
       if (configuration.members.at(rank_at(mesh, first)).host != name)
         return "the shards of a stage are on several hosts";
@@ -187,6 +190,7 @@ class SimHosts {
     });
   }
 
+  const HostRules rules_;
   Cluster cluster_;
   HostFaults faults_;
   std::map<std::string, Life> lives_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -30,7 +31,31 @@ struct SimWorker {
   std::uint32_t newest = 0;  // configuration that it knows of
   std::int64_t step = -1, step_before = -1;
   bool previous = false;
+  bool is_ahead = false;              // its last update was made before the step was committed
+  std::optional<std::int64_t> voted;  // the step that it waits to be committed
+  int lacks = 0;                      // things that it lacks to vote
+  // What it does once it knows that its weights stand, a copy has come, and it has voted.
+  std::function<void(SimWorker&)> goes_on, takes_copy, takes_next;
   std::vector<CopyRecord> copies, copies_before;
+
+  /// Whether it obeys orders of a configuration.
+  bool takes_part_in(std::uint32_t number) const {
+    return configuration && configuration->number == number && newest == number;
+  }
+  void update_ahead(std::int64_t of) {
+    voted.reset();
+    step = of;
+    previous = is_ahead = true;
+  }
+  void commit(std::int64_t of) {
+    if (std::exchange(is_ahead, false)) {
+      if (const auto go_on = std::exchange(goes_on, {})) go_on(*this);
+      return;
+    }
+    voted.reset();
+    step = of;
+    previous = true;
+  }
 
   /// Forgets a configuration that not all ranks have reached. The answer to the order.
   Halted halt(const Halt& order) {
@@ -40,6 +65,13 @@ struct SimWorker {
       copies = copies_before;
     }
     before.reset();
+    if (std::exchange(is_ahead, false)) {
+      --step;
+      previous = false;
+    }
+    voted.reset();
+    goes_on = takes_copy = takes_next = {};
+    lacks = 0;
     quiet = true;
     reached = true;
     newest = order.configuration;

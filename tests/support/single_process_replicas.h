@@ -84,7 +84,7 @@ class SingleProcessReplica final : public stages::DataParallel {
     if (stage_.buckets().empty() || !stage_.weights()) return;
     for (std::size_t b = 0; b < buckets_.size(); ++b)
       gather(b, stage_.buckets()[b].forward_weights);
-    stage_.weights_changed();
+    stage_.weights_gathered();
   }
   void complete_weights() override {}
   const tensor::Work* awaited(stages::Pass, const stages::NodeEffects&) override { return nullptr; }

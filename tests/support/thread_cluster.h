@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "actors/topology/assembly.h"
@@ -102,24 +103,23 @@ class ThreadCluster {
                             tensor::Device& device,
                             stages::DataParallel* data_parallel = nullptr) const {
     const actors::RankAssembly own = part(rank);
-    return runner_of(own, own.actions, stage, channel, device, data_parallel);
+    return runner_of(own, compile_training(own), stage, channel, device, data_parallel);
   }
   /// The interpreter of the rank's evaluations.
   actors::PlanRunner evaluator(int rank, stages::Stage& stage, transport::Channel& channel,
                                tensor::Device& device, stages::DataParallel& data_parallel) const {
     const actors::RankAssembly own = part(rank);
-    return runner_of(own, own.eval_actions, stage, channel, device, &data_parallel);
+    return runner_of(own, compile(own, own.eval_actions), stage, channel, device, &data_parallel);
   }
 
  private:
-  actors::PlanRunner runner_of(const actors::RankAssembly& own,
-                               const std::vector<schedules::Action>& actions, stages::Stage& stage,
-                               transport::Channel& channel, tensor::Device& device,
-                               stages::DataParallel* data_parallel) const {
+  actors::PlanRunner runner_of(const actors::RankAssembly& own, actors::Program program,
+                               stages::Stage& stage, transport::Channel& channel,
+                               tensor::Device& device, stages::DataParallel* data_parallel) const {
     return {stage,
             channel,
             device,
-            compile(own, actions),
+            std::move(program),
             {.feed = &feed_,
              .documents = spec_.batch.documents,
              .replica = own.place.replica,

@@ -16,5 +16,7 @@ for number, line in enumerate(open(sys.argv[2]), 1):
     kind = value.get("kind")
     wanted = {"$ref": f"#/$defs/{kind}", "$defs": schema["$defs"]} if kind in schema["$defs"] else schema
     for fault in Draft202012Validator(wanted).iter_errors(value):
+        while fault.context:  # none of several alternatives: the one that fits the farthest tells why
+            fault = max(fault.context, key=lambda of_one: len(of_one.absolute_path))
         place = "/".join(str(step) for step in fault.absolute_path)
         print(f"{number}: {kind or ''}/{place}: {fault.message[:300]}")

@@ -9,12 +9,13 @@
 #include "actors/protocol/hosts/host_table.h"
 #include "actors/protocol/roster.h"
 #include "actors/topology/configuration.h"
+#include "actors/topology/hosts.h"
 #include "actors/topology/scale.h"
 
 namespace troupe::actors {
 
 struct PlacementRules {
-  bool tp_across_hosts = false;  ///< as place_ranks()
+  HostRules hosts{};
   /// Whether lost workers are replaced wherever there is room; else only those of lost hosts, on
   /// spare ones.
   bool replaces = true;
@@ -31,7 +32,11 @@ struct Placement {
 /// - who is left stays where it is, so that the least state moves;
 /// - a worker that ended is replaced on its own host, or by a process that waits for work;
 /// - stages of a lost host go to a spare one, then to where most slots are free, side by side;
-/// - if not all have room, replicas that lack least come first.
+/// - if not all have room, replicas that lack least come first, and of them stages that may lie on
+///   the fewest hosts.
+///
+/// If stages have hosts of their own and some find no room so, all ranks are placed anew, as at the
+/// start.
 ///
 /// `available` are the hosts that may have ranks. Before the first configuration, `kept` has the
 /// number 0, place_ranks() is asked instead.

@@ -24,8 +24,7 @@ std::optional<std::vector<std::string>> first_hosts(
     if (hosts.empty()) continue;
     try {
       std::vector<std::string> names;
-      for (const int host :
-           place_ranks(mesh, hosts, spec.cluster.tp_across_hosts, spec.data_parallel.instances))
+      for (const int host : place_ranks(mesh, hosts, host_rules(spec)))
         names.push_back(hosts[static_cast<std::size_t>(host)].name);
       return names;
     } catch (const Error&) {
@@ -40,9 +39,8 @@ std::optional<std::vector<std::string>> first_hosts(
 std::optional<TargetShape> HostPlanner::with_hosts(TargetShape target,
                                                    const std::vector<HostTable::Entry>& available,
                                                    bool replaces) const {
-  Placement placement =
-      place_target(target, kept_, roster_, available,
-                   {.tp_across_hosts = spec_.cluster.tp_across_hosts, .replaces = replaces});
+  Placement placement = place_target(target, kept_, roster_, available,
+                                     {.hosts = host_rules(spec_), .replaces = replaces});
   if (!placement.homeless.empty()) return std::nullopt;
   target.hosts = std::move(placement.hosts);
   return target;
@@ -59,9 +57,8 @@ std::optional<TargetShape> HostPlanner::largest(const ClusterShape& shape,
       return target;
     }
   }
-  const Placement placement =
-      place_target(target, kept_, roster_, available,
-                   {.tp_across_hosts = spec_.cluster.tp_across_hosts, .replaces = replaces});
+  const Placement placement = place_target(target, kept_, roster_, available,
+                                           {.hosts = host_rules(spec_), .replaces = replaces});
   if (placement.homeless.empty()) {
     target.hosts = placement.hosts;
     return target;
@@ -85,13 +82,22 @@ bool HostPlanner::has_ranks(const std::string& host) const {
 
 std::optional<std::string> HostPlanner::host_for_spare() const {
   if (hosts_.empty()) return "";
+  const HostRules rules = host_rules(spec_);
+  const RunSpec::Mesh& mesh = spec_.mesh;
+  const auto has_use = [&](const std::string& host) {
+    for (int stage = 0; stage < mesh.pp; ++stage)
+      if (rules.allows(mesh, stage, host)) return true;
+    return false;
+  };
   std::optional<std::string> best;
   std::pair<bool, int> most{false, 0};
   for (const auto& [host, state] : hosts_.available()) {
     int free = host.slots;
     for (const std::uint64_t worker : roster_.on_host(host.name))
       if (roster_.stays(worker)) --free;
-    if (free < 1 || (best && std::pair(state == HostState::spare, free) <= most)) continue;
+    if (free < 1 || !has_use(host.name) ||
+        (best && std::pair(state == HostState::spare, free) <= most))
+      continue;
     most = {state == HostState::spare, free};
     best = host.name;
   }

@@ -33,7 +33,8 @@ class HostPlanner {
   std::vector<std::string> kept_hosts() const;
   /// Whether a host has any rank of it.
   bool has_ranks(const std::string& host) const;
-  /// Where a worker that waits for work is started: on a spare host, or where most slots are free.
+  /// Where a worker that waits for work is started: on a spare host, or where most slots are free,
+  /// of those that some stage may lie on.
   /// Empty in a run on one machine, none if no slot is free.
   std::optional<std::string> host_for_spare() const;
   /// The hosts that a request wants left: those that it names, and if it says how many hosts may

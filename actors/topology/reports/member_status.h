@@ -44,9 +44,10 @@ inline bool are_on_several_hosts(const std::vector<RankStatus>& ranks) {
 /// copy of the parameters, forward and back.
 struct Pipeline {
   int pp = 1;
-  int dp = 1;
+  int dp = 1;  ///< of the stage that has most, as tp is
   int tp = 1;
-  std::vector<int> stage_of_chunk;  ///< in model order, one copy after the other
+  std::vector<int> dp_of_stage, tp_of_stage;  ///< if stages differ in width; else empty
+  std::vector<int> stage_of_chunk;            ///< in model order, one copy after the other
   int copies = 1;
   int microbatches = 0;  ///< per replica; each copy has an equal share, in ascending order
 };

@@ -25,8 +25,10 @@ NeighbourCopies::NeighbourCopies(const RunSpec& spec, const ClusterShape& shape,
       channel_(channel),
       rank_(rank),
       before_(source),
-      size_before_(
-          size_of_units(units_of(spec, shape, before_), spec.model, sharding_of(shape, before_))) {}
+      size_before_(source < 0 ? 0
+                              : size_of_units(units_of(spec, shape, source), spec.model,
+                                              sharding_of(shape, source))),
+      is_copied_(is_copied(shape, rank)) {}
 
 transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int64_t piece) const {
   return {.step = static_cast<std::uint64_t>(step),
@@ -45,8 +47,11 @@ void NeighbourCopies::use(const stages::Stage& stage) {
 void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {
   // The step is committed, so every rank holds the copy before, and older copies are not needed.
   drop_before(sent_);
+  sent_ = step;
+  if (!is_copied_ && !keeps_own()) return;
   use(stage);
   if (keeps_own()) keep_own(step);
+  if (!is_copied_) return;
   for (std::int64_t begin = 0, i = 0; begin < row_.size(); begin += kPieceElements, ++i) {
     const tensor::Tensor buffer = channel_.acquire(key(rank_, step, i));
     const std::int64_t count = std::min(kPieceElements, row_.size() - begin);
@@ -59,7 +64,6 @@ void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {
     std::memcpy(slice(buffer, count, kSumElements).data, &sum, sizeof sum);
     channel_.send(key(rank_, step, i), buffer);
   }
-  sent_ = step;
 }
 
 void NeighbourCopies::skip(const stages::Stage& stage, std::int64_t step) {
@@ -100,6 +104,13 @@ void NeighbourCopies::receive(std::int64_t step) {
     copy.memory.add(piece);
   }
   copy.step = step;
+}
+
+bool NeighbourCopies::is_here(std::int64_t step) const {
+  if (!must_receive(step)) return true;
+  for (std::int64_t i = num_pieces(size_before_); i > 0; --i)  // the last one comes last
+    if (!channel_.ready({.message = key(before_, step, i - 1), .buffer = {}})) return false;
+  return true;
 }
 
 void NeighbourCopies::drop_before(std::int64_t step) {

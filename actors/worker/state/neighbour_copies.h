@@ -30,7 +30,7 @@ class NeighbourCopies {
     bool adopted = false;                       ///< received on an earlier channel
   };
 
-  /// The rank keeps the copies of `source`.
+  /// The rank keeps the copies of `source`; -1: of none.
   NeighbourCopies(const RunSpec& spec, const ClusterShape& shape, int rank, int source,
                   tensor::Device& device, transport::Channel& channel);
 
@@ -40,9 +40,13 @@ class NeighbourCopies {
   /// Waits for the neighbour's state of `step` and checks it. Throws Error{unavailable} for a
   /// damaged piece.
   void receive(std::int64_t step);
+  /// Whether receive() of this step would not wait, or nothing is to come.
+  bool is_here(std::int64_t step) const;
   /// Whether the state of this committed step is to be sent, or to come, and has not yet.
   bool must_send(std::int64_t step) const { return is_due(step) && sent_ != step; }
-  bool must_receive(std::int64_t step) const { return is_due(step) && !has_received(step); }
+  bool must_receive(std::int64_t step) const {
+    return before_ >= 0 && is_due(step) && !has_received(step);
+  }
 
   /// The slots of held copies that must not be overwritten before all ranks have reached this
   /// configuration. `is_copied`: the held copy of `step` serves the new configuration and is not
@@ -80,6 +84,7 @@ class NeighbourCopies {
   transport::Channel& channel_;
   const int rank_, before_;
   const std::int64_t size_before_;  ///< number of elements in the state of the rank before
+  const bool is_copied_;            ///< whether this rank's own state is copied
   std::int64_t sent_ = -1;
   TensorRow row_;  ///< the tensors that are being sent
   std::array<HeldCopy, 2> received_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "actors/topology/unit_order.h"
+#include "actors/worker/step/active_action.h"
 #include "actors/worker/step/tap.h"
 #include "tensor/errors/error.h"
 
@@ -24,55 +25,14 @@ std::size_t wait_index(Direction direction, int chunk) {
 
 }  // namespace
 
-struct PlanRunner::Step {
-  std::uint64_t message_step = 0;
-  double busy_s = 0;
-  double longest_s = 0;
-  /// Time outside of calls in which neither action of a pair could go on for a collective, or
-  /// tokens came from another shard.
-  double collective_s = 0;
-  Watch watch;
-  /// The times of the action that waits; null: not recorded.
-  ActionsTraced::Action* record = nullptr;
-};
-
-/// The state of an action while it runs, from its first node to its last.
-struct PlanRunner::ActiveAction {
-  const Instruction& next;
-  std::size_t number;  ///< of the instruction in the program
-  ActionsTraced::Action* record = nullptr;
-  Direction direction = Direction::forward;
-  transport::Needs needs{};  ///< the message and the buffer that it needs to start
-  bool started = false;
-  std::span<const stages::NodeEffects> nodes{};  ///< the action's nodes, set when it starts
-  int node = 0;                                  ///< number of the next node
-  Tensor input{};                                ///< the message that was received
-  Tensor output{};                               ///< the buffer for the output
-  stages::BatchPlace place{};
-  bool is_paired = false;    ///< whether its nodes alternate with those of another action
-  bool is_in_piece = false;  ///< whether a piece of it has begun and not ended
-  double waited_s = 0;       ///< Stage::collective_wait_s() when the piece began
-
-  ActiveAction(const Program& program, std::size_t index, std::uint64_t step,
-               ActionsTraced::Action* kept)
-      : next(program[index]), number(index), record(kept) {
-    const bool forward = next.op == Op::F;
-    if (!forward) direction = Direction::backward;
-    if (next.op == Op::W) return;  // it reads only what this rank holds
-    if (!(forward ? next.first : next.last)) needs.message = into(next, step, direction);
-    if (!(forward ? next.last : next.first)) needs.buffer = out_of(next, step, direction);
-  }
-  bool done() const { return started && node == static_cast<int>(nodes.size()); }
-  bool is_brief() const { return !done() && nodes[static_cast<std::size_t>(node)].brief; }
-};
-
-/// Waits at its end until the device has run all it was given and told so. Then gradients are
-/// complete, and if an error ends the step, nothing uses the channel's buffers any more.
+/// Waits at its end until the device has run all it was given and told so, after which nothing uses
+/// the channel's buffers any more. If the step was finished, gradients are complete; else none has
+/// changed to which no backward has added.
 struct PlanRunner::Drain {
   explicit Drain(PlanRunner& of) : runner(&of) {}
   ~Drain() {
     try {
-      if (runner) finish();
+      if (runner) drop();
     } catch (const Error&) {
       // The device has failed, which ends the step, or its next call tells it.
     }
@@ -80,8 +40,15 @@ struct PlanRunner::Drain {
   Drain(const Drain&) = delete;
   Drain& operator=(const Drain&) = delete;
   void finish() {
+    runner->stage_.synchronize();
+    settle();
+  }
+  void drop() {
+    runner->stage_.drop_step();
+    settle();
+  }
+  void settle() {
     PlanRunner& of = *std::exchange(runner, nullptr);
-    of.stage_.synchronize();
     of.channel_.settle();
     for (std::uint64_t done = 0; (done = of.progress_.load()) != of.queued_;)
       of.progress_.wait(done);
@@ -96,10 +63,12 @@ PlanRunner::PlanRunner(stages::Stage& stage, transport::Channel& channel, tensor
       channel_(channel),
       program_(std::move(program)),
       tokens_(tokens, device),
+      lanes_(tokens, tokens_),
       data_parallel_(data_parallel),
       units_(unit_order(program_, stage)),
       losses_(tokens, device),
-      clock_(device) {
+      clock_(device),
+      edge_shape_(stage.edge_shape()) {
   action_s_.resize(program_.size());
   sent_after_.resize(program_.size());
   for (const Instruction& next : program_)
@@ -128,17 +97,39 @@ PlanResult PlanRunner::train(std::int64_t data_step, std::uint64_t message_step,
   const auto action_at = [&](std::size_t i) {
     return ActiveAction(program_, i, message_step, watch.record ? &recorded_[i].times : nullptr);
   };
+  bool stands = !watch.gate;
   for (std::size_t i = 0; i < program_.size(); ++i) {
+    if (!stands && !program_[i].ahead) {
+      if (!watch.gate->weights_stand()) return give_up(step, drain);
+      stands = true;
+    }
     if (program_[i].overlaps_next) {
       run_pair(action_at(i), action_at(i + 1), step);
       ++i;
     } else {
       run(action_at(i), step);
     }
+    if (watch.gate && stands) watch.gate->after_action();
   }
   drain.finish();
   read_times(step);
   return finish(step, seconds_since(begin));
+}
+
+/// Waits for what was queued of a step, frees what its forwards have kept for backwards, and takes
+/// what others have sent ahead of it, or will, which is for actions that do not run. Messages are
+/// taken in the plan's order, and none is kept as long as there, so nobody waits for ever.
+PlanResult PlanRunner::give_up(const Step& step, Drain& drain) {
+  drain.drop();
+  for (const Instruction& next : program_) {
+    const MessageKey key = into(next, step.message_step, Direction::forward);
+    const auto nodes = stage_.nodes(next.chunk, stages::Pass::forward);
+    const bool is_kept =
+        next.ahead && !next.first && std::ranges::none_of(nodes, &stages::NodeEffects::input);
+    if (next.input_ahead) channel_.receive(key);
+    if (next.input_ahead || is_kept) channel_.release(key);
+  }
+  return {.given_up = true};
 }
 
 PlanResult PlanRunner::evaluate(std::int64_t data_step, std::uint64_t message_step) {
@@ -157,8 +148,9 @@ PlanResult PlanRunner::evaluate(std::int64_t data_step, std::uint64_t message_st
 
 Tensor PlanRunner::receive(const Instruction& next, const MessageKey& key, Step& step) {
   const auto begin = Clock::now();
-  const Tensor message = channel_.receive(key);
+  const Tensor message = shaped(channel_.receive(key));
   add_wait(next, key.direction, seconds_since(begin), step);
+  lanes_.gather(stage_.stream_of(pass_of(next.op)), message, next.microbatch);
   return message;
 }
 
@@ -167,10 +159,15 @@ void PlanRunner::add_wait(const Instruction& next, Direction direction, double s
   if (step.record) step.record->waited_s += s;
 }
 
+/// A tensor of the channel as the stage has it: one in pieces is a row of elements there.
+Tensor PlanRunner::shaped(const Tensor& message) const {
+  return {message.data, message.dtype, edge_shape_};
+}
+
 Tensor PlanRunner::acquire(const MessageKey& key, Step& step) {
-  if (!step.record) return channel_.acquire(key);
+  if (!step.record) return shaped(channel_.acquire(key));
   const auto begin = Clock::now();
-  const Tensor buffer = channel_.acquire(key);
+  const Tensor buffer = shaped(channel_.acquire(key));
   step.record->waited_s += seconds_since(begin);
   return buffer;
 }
@@ -192,8 +189,17 @@ void PlanRunner::evaluate_one(std::size_t instruction, Step& step) {
   if (next.last)
     losses_.set(next.microbatch, loss);
   else
-    channel_.send(*pass.needs.buffer, pass.output);
+    send_evaluated(pass);
   if (!next.first) channel_.release(into(next, step.message_step, Direction::forward));
+}
+
+void PlanRunner::send_evaluated(const ActiveAction& pass) {
+  if (lanes_.are_apart()) {
+    tensor::Stream& stream = stage_.stream_of(stages::Pass::forward);
+    lanes_.spread(stream, pass.output, pass.next.microbatch);
+    stream.synchronize();
+  }
+  channel_.send(*pass.needs.buffer, pass.output);
 }
 
 /// Starts an action: waits until its message has arrived and its buffer is free.
@@ -277,6 +283,11 @@ void PlanRunner::hand_over(const ActiveAction& pass, const stages::NodeEffects& 
       ran.synchronize();
       step.watch.tap->look(*pass.needs.buffer, tokens_.used_part(pass.output, next.microbatch));
     }
+    if (lanes_.are_apart()) {
+      tensor::Stream& stream = stage_.stream_of(pass_of(next.op));
+      lanes_.spread(stream, pass.output, next.microbatch);
+      ran.record(stream);
+    }
     channel_.send(*pass.needs.buffer, pass.output, ran);
   }
   if (end.input && !next.first)
@@ -299,68 +310,6 @@ void PlanRunner::count_finished(const ActiveAction& pass) {
 void PlanRunner::run(ActiveAction pass, Step& step) {
   start(pass, step);
   while (!pass.done()) advance(pass, step);
-}
-
-/// Runs the nodes of two actions in turn. Each action starts when its message and buffer are there,
-/// and goes on when the collectives are done whose results its next node reads, so that one
-/// computes while messages and collectives of the other are under way. Brief nodes take no turn:
-/// those after a product start the collectives that the other's next product hides.
-///
-/// Which action goes on depends on when messages arrive, and differs between the shards of a stage.
-/// So nothing here may block in a collective of one action while the other could go on: another
-/// shard may be doing the reverse. In program order both have their messages and buffers before
-/// either begins, as the deadlock check of plans has it, and then nothing waits.
-void PlanRunner::run_pair(ActiveAction forward, ActiveAction backward, Step& step) {
-  ActiveAction* turn = &forward;
-  ActiveAction* other = &backward;
-  forward.is_paired = backward.is_paired = true;
-  for (ActiveAction* pass : {turn, other})
-    if (step.watch.in_program_order) start(*pass, step);
-  for (;;) {
-    for (ActiveAction* pass : {turn, other}) {
-      if (!pass->started && channel_.ready(pass->needs)) start(*pass, step);
-      while (can_advance(*pass) && pass->is_brief()) advance(*pass, step);
-    }
-    if (forward.done() && backward.done()) break;
-    if (can_advance(*turn)) {
-      advance(*turn, step);
-      std::swap(turn, other);
-    } else if (can_advance(*other)) {
-      advance(*other, step);
-    } else {
-      wait_for_pair(forward, backward, step);
-    }
-  }
-}
-
-/// The collective that the action's next node waits for; null if there is none.
-const tensor::Work* PlanRunner::awaited(const ActiveAction& pass) const {
-  return stage_.awaited(pass_of(pass.next.op), pass.next.chunk, pass.next.slot, pass.node);
-}
-
-bool PlanRunner::can_advance(const ActiveAction& pass) const {
-  return pass.started && !pass.done() && !awaited(pass);
-}
-
-/// Waits until an action can start or go on. Neither of the two can now, and at least one is not
-/// done.
-void PlanRunner::wait_for_pair(ActiveAction& forward, ActiveAction& backward, Step& step) {
-  if (forward.done() || backward.done()) {
-    ActiveAction& last = forward.done() ? backward : forward;
-    return last.started ? advance(last, step) : start(last, step);
-  }
-  const auto needs_of = [this](const ActiveAction& pass) {
-    return pass.started ? transport::Needs{.collective = awaited(pass)} : pass.needs;
-  };
-  const transport::Needs needs = needs_of(forward);
-  const auto begin = Clock::now();
-  channel_.wait_for_either(needs, needs_of(backward));
-  const double s = seconds_since(begin);
-  ActiveAction& first = channel_.ready(needs) ? forward : backward;
-  step.record = first.record;
-  if (!first.started) return add_wait(first.next, first.direction, s, step);
-  step.collective_s += s;
-  if (step.record) step.record->collective_s += s;
 }
 
 /// Reads when the pieces of the step's actions ran. Called when they all have.

@@ -8,6 +8,7 @@
 #include "actors/monitors/event.h"
 #include "actors/topology/program.h"
 #include "actors/worker/step/action_clock.h"
+#include "actors/worker/step/lane_rows.h"
 #include "actors/worker/step/step_losses.h"
 #include "actors/worker/step/step_tokens.h"
 #include "stages/replicas/data_parallel.h"
@@ -18,8 +19,21 @@ namespace troupe::actors {
 
 class Tap;
 
+/// What happens between the actions of a step. Called by the compute thread.
+class StepGate {
+ public:
+  virtual ~StepGate() = default;
+  /// Called before the first action that is not Instruction::ahead. Blocks until it is known
+  /// whether the weights stand that the actions before have read. If not, the step is given up.
+  virtual bool weights_stand() = 0;
+  /// Called after each action from then on.
+  virtual void after_action() = 0;
+};
+
 /// What one rank measured in one step.
 struct PlanResult {
+  /// StepGate::weights_stand() was false: nothing else is told, and no gradient has changed.
+  bool given_up = false;
   /// The losses of this rank's microbatches, added in ascending order; 0 without the head.
   double loss_sum = 0;
   std::int64_t targets = 0;  ///< of the step, those of all replicas; 0: of joined samples
@@ -42,8 +56,9 @@ struct PlanResult {
 class PlanRunner {
  public:
   struct Watch {
-    bool record = false;  ///< whether to keep the times of every action
-    Tap* tap = nullptr;   ///< looks at the tensors that are sent; null: none
+    bool record = false;       ///< whether to keep the times of every action
+    Tap* tap = nullptr;        ///< looks at the tensors that are sent; null: none
+    StepGate* gate = nullptr;  ///< null: the weights stand
     /// Whether the nodes of pairs alternate as the program says, on all shards alike, for groups
     /// whose collectives run in the order of the calls, and whose works do not block the host.
     bool in_program_order = false;
@@ -56,7 +71,8 @@ class PlanRunner {
 
   /// Trains on the samples of data step `data_step` (from 0). `message_step` keys the messages;
   /// both ends of every edge use the same. Afterwards this rank has added all that it has to its
-  /// gradients, and the weights are unchanged.
+  /// gradients, and the weights are unchanged. A step that is given up is so on all ranks; what
+  /// they have sent each other of it is gone then, and it is run anew with another `message_step`.
   PlanResult train(std::int64_t data_step, std::uint64_t message_step, const Watch& watch);
   PlanResult train(std::int64_t data_step, std::uint64_t message_step) {
     return train(data_step, message_step, Watch{});
@@ -86,8 +102,11 @@ class PlanRunner {
   static constexpr std::size_t kNotSent = static_cast<std::size_t>(-1);
   tensor::Tensor receive(const Instruction& next, const transport::MessageKey& key, Step& step);
   void add_wait(const Instruction& next, transport::Direction direction, double s, Step& step);
+  tensor::Tensor shaped(const tensor::Tensor& message) const;
   tensor::Tensor acquire(const transport::MessageKey& key, Step& step);
+  PlanResult give_up(const Step& step, Drain& drain);
   void evaluate_one(std::size_t instruction, Step& step);
+  void send_evaluated(const ActiveAction& pass);
   void start(ActiveAction& pass, Step& step);
   void advance(ActiveAction& pass, Step& step);
   void compute(ActiveAction& pass);
@@ -106,12 +125,14 @@ class PlanRunner {
   transport::Channel& channel_;
   const Program program_;
   StepTokens tokens_;
+  const LaneRows lanes_;
   stages::DataParallel* const data_parallel_;
   stages::UnitOrder units_;  // of all of the program's nodes
   StepLosses losses_;
   std::vector<double> waits_;  // by chunk of the stage and direction
   std::vector<Recorded> recorded_;
   ActionClock clock_;
+  const tensor::Shape edge_shape_;
   std::vector<double> action_s_;            // scratch memory of read_times(), by instruction
   std::vector<std::size_t> sent_after_;     // by instruction: the piece that wrote what was sent
   std::uint64_t queued_ = 0;                // instructions whose end progress_ will count

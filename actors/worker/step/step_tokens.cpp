@@ -141,8 +141,16 @@ tensor::Tensor StepTokens::used_part(const tensor::Tensor& edge, int microbatch)
 }
 
 stages::BatchPlace StepTokens::place_of(int microbatch) const {
-  const std::int64_t place = std::int64_t{source_.replica} * source_.num_microbatches + microbatch;
-  return {.step = step_, .first_sample = place * source_.samples};
+  const std::int64_t of_lane = source_.samples / source_.lanes;  // in a microbatch
+  const std::int64_t first_lane = std::int64_t{source_.replica} * source_.lanes;
+  stages::BatchPlace place{
+      .step = step_,
+      .first_sample = (first_lane * source_.num_microbatches + microbatch) * of_lane};
+  if (source_.lanes > 1) {
+    place.run = of_lane;
+    place.gap = (source_.num_microbatches - 1) * of_lane;
+  }
+  return place;
 }
 
 }  // namespace troupe::actors

@@ -30,6 +30,7 @@ class StepTokens {
     int replica = 0;
     stages::RowSizes rows{};   ///< of a microbatch
     std::int64_t samples = 1;  ///< number of samples in a microbatch; of documents the mean
+    int lanes = 1;             ///< FeedSpec::lanes
     int num_microbatches = 0;
     /// Sources whose losses the rank tells apart; 0: none. The rank then has a feed.
     int num_sources = 0;
@@ -56,6 +57,10 @@ class StepTokens {
   /// each row. Called after load().
   void add_by_source(int microbatch, std::span<const double> losses,
                      std::span<StepReport::SourceSum> sums) const;
+  /// The rows of a lane in a microbatch of packed documents, from what this rank's feed reads.
+  std::int64_t rows_of_lane(int microbatch, int lane) const {
+    return batches_->rows_of_lane(source_.replica, microbatch, lane);
+  }
   /// The part of a tensor between chunks that the microbatch's rows use.
   tensor::Tensor used_part(const tensor::Tensor& edge, int microbatch) const;
   /// Where the microbatch stands in the data.

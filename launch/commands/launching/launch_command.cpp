@@ -184,8 +184,8 @@ void check_room(const Manifest& manifest, std::span<const actors::Host> named) {
     throw Error(ErrorKind::unavailable,
                 fmt::format("recovery.spare_hosts = {} leaves none of {} hosts for ranks", spares,
                             named.size()));
-  actors::place_ranks(manifest->mesh, named.first(named.size() - spares),
-                      manifest->cluster.tp_across_hosts);
+  const actors::RunSpec spec = to_run_spec(manifest);
+  actors::place_ranks(spec.mesh, named.first(named.size() - spares), actors::host_rules(spec));
 }
 
 /// Lets the run's hosts join; null if there is this one alone.
@@ -258,6 +258,7 @@ Placement place_on_hosts_of(const actors::RunSpec& spec, ConsoleWriter& console)
       "note      the run begins with the largest cluster that its hosts hold: {}\n", error.what()));
   actors::RunSpec anywhere = spec;
   anywhere.cluster.hosts.clear();
+  anywhere.cluster.stage_hosts.clear();
   return place(anywhere);
 }
 
@@ -277,7 +278,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   Machine machine = this_machine();
   const Job job = job_of(own_environment());
   if (!job.is_first) return join_launch(options, job, machine, signals);
-  Start start = options.resume.empty() ? new_run(options, machine) : resumed_run(options, machine);
+  Start start = decide_start(options, machine, job);
   keep_hosts(options.hosts, start.manifest);
   if (start.manifest->monitor.timestamps) console.stamp_lines();
   look_for_gpus(start.manifest, machine);

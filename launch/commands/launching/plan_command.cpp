@@ -5,6 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "actors/topology/validation.h"
+#include "launch/commands/launching/best_layout.h"
+#include "launch/commands/launching/plan_on_machine.h"
 #include "launch/commands/launching/run_summary.h"
 #include "launch/commands/launching/sinks.h"
 #include "launch/commands/options.h"
@@ -121,7 +124,10 @@ json groups_json(const Placement& placement) {
 }
 
 json schedule_json(const actors::RunSpec& spec, const Placement& placement) {
-  json out{{"kind", spec.schedule.kind}, {"bubble_rate", placement.simulation.bubble_rate}};
+  json out{{"kind", spec.schedule.kind},
+           {"bubble_rate", placement.simulation.bubble_rate},
+           {"updates_ahead", actors::updates_ahead(spec)}};
+  if (placement.ahead_share) out["ahead_share"] = *placement.ahead_share;
   if (!placement.expected) return out;
   // By stage; the shards of a stage do the same.
   out["collective_share"] = json::array();
@@ -179,12 +185,15 @@ stages::Progress progress_of(const actors::RunSpec& spec, const PlanOptions& opt
 }  // namespace
 
 int run(const PlanOptions& options) {
+  if (!options.machine.empty()) return plan_on_machine(options);
   Machine machine = this_machine();
   Manifest manifest = load_manifest(options.manifest, options.overrides, machine);
   if (!options.hosts.empty())
     manifest.override_with(manifest.key_of(manifest->hosts), std::vector{options.hosts},
                            "--hosts " + options.hosts);
   check_hosts(monitor_addresses(manifest));
+  if (manifest->auto_mesh)
+    manifest = with_best_layout(manifest, {.hosts = to_run_spec(manifest).cluster.hosts}, machine);
   look_for_gpus(manifest, machine);
   const std::vector<int> gpus = order_of_gpus(manifest, machine);
   const auto goes_on_from =

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "actors/topology/state_plan.h"
+#include "actors/topology/validation.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/inputs/host_placement.h"
 #include "schedules/plan/counted.h"
@@ -85,6 +86,22 @@ std::string recompute_lines(const stages::Recompute& recompute, const Placement&
   if (recompute.mode == stages::Recompute::Mode::full)
     out += "          and the bubble counts what of F is computed again in I\n";
   return out;
+}
+
+/// What stages gain that do not wait for each other before they update their weights; empty if that
+/// is nothing.
+std::string validation_line(const actors::RunSpec& spec, const Placement& placement) {
+  constexpr double kLeastGain = 0.005;
+  const double gain = 1 - placement.ahead_share.value_or(1);
+  if (actors::updates_ahead(spec))
+    return fmt::format(
+        "optimizer ahead of the norm of the whole gradient: steps are {:.1f} % shorter\n",
+        100 * std::max(0.0, gain));
+  if (gain < kLeastGain) return "";
+  return fmt::format(
+      "optimizer behind a barrier; optimizer.validation = \"post\" would make steps {:.1f} % "
+      "shorter\n",
+      100 * gain);
 }
 
 /// What the fullest rank allocates under each sharding of the state; empty for one replica.
@@ -238,6 +255,11 @@ std::string host_lines(const actors::RunSpec& spec, const Placement& placement) 
     out += fmt::format("{:>16}{:>7}{:>12}{:>12}{:>12}  {}\n", host.name, host.slots,
                        bytes_text(memory), bytes(sent), bytes(received),
                        ranks.empty() ? "none" : ranges_text(ranks));
+  const auto& of_stages = spec.cluster.stage_hosts;
+  for (std::size_t stage = 0; stage < of_stages.size(); ++stage)
+    if (!of_stages[stage].empty())
+      out += fmt::format("          stage {} lies on {} alone\n", stage,
+                         fmt::join(of_stages[stage], ", "));
   return out + (on.survives
                     ? fmt::format("          the loss of a host costs {} at most: memory of "
                                   "others has its state\n",
@@ -269,17 +291,14 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
                      joined ? "" : ", " + std::string(stages::name_of(spec.batch.documents)),
                      counted(spec.num_microbatches(), "microbatch"), spec.batch.micro,
                      spec.mesh.dp > 1 ? " a replica" : "");
-  const std::string shards =
-      spec.mesh.tp == 1 ? ""
-                        : fmt::format(" x tp {}{}", spec.mesh.tp,
-                                      spec.mesh.sequence_parallel ? " (sequence parallel)" : "");
-  out += fmt::format("mesh      pp {} x dp {}{} = {} of {}{}\n", spec.mesh.pp, spec.mesh.dp, shards,
+  out += fmt::format("mesh      {} = {} of {}{}\n", to_string(spec.mesh),
                      counted(spec.num_ranks(), "rank"),
                      counted(spec.cluster.device.threads, "thread"), pinned ? ", pinned" : "");
   out +=
       fmt::format("schedule  {}, {}, bubble {:.1f} % if F, I and W cost the same, plan {:016x}\n",
                   spec.schedule.kind, counted(placement.plan.num_chunks(), "chunk"),
                   100 * placement.simulation.bubble_rate, placement.digest);
+  out += validation_line(spec, placement);
   out += recompute_lines(spec.recompute, placement);
   out += edges_line(placement);
   out += shards_line(placement, bandwidth);
@@ -322,7 +341,12 @@ std::string corpus_lines(const actors::RunSpec& spec, const Corpus& corpus) {
                          text(source.tokens, "token"), text(source.samples, "sample"),
                          source.name.empty() ? "" : fmt::format("{:.1f} % of ", 100 * source.share),
                          text(spec.max_steps, "step"), spec.max_steps == 1 ? "is" : "are", epochs);
+    for (const auto note : std::views::split(source.notes, '\n'))
+      if (!note.empty())
+        lines += fmt::format("          {}\n", std::string_view(note.begin(), note.end()));
   }
+  if (!spec.data.rules.date.empty())
+    lines += fmt::format("date      {}, of the chat template\n", spec.data.rules.date);
   return lines + fmt::format("text      {}\n", corpus.framing);
 }
 

@@ -4,9 +4,12 @@
 
 #include <utility>
 
+#include "launch/commands/launching/best_layout.h"
 #include "launch/host/progress_line.h"
+#include "launch/hosts/hosts_plan.h"
 #include "launch/manifest/inputs/inputs.h"
 #include "launch/manifest/resolve/resolve.h"
+#include "schedules/plan/counted.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::launch {
@@ -24,13 +27,36 @@ void refuse_overrides(const std::vector<std::string>& overrides,
         throw Error(ErrorKind::usage, fmt::format("--set {}: {}", key, why));
 }
 
-}  // namespace
+/// What the layout of a new run is looked for, by what its command, its manifest or its job says of
+/// hosts.
+LayoutTarget target_of(const LaunchOptions& options, Manifest manifest, const Job& job) {
+  LayoutTarget target{.devices = options.devices, .machine = options.machine};
+  keep_hosts(options.hosts, manifest);
+  HostsPlan plan = plan_hosts(options.hosts, manifest, job);
+  target.hosts = std::move(plan.named);
+  if (plan.start == HostsPlan::Start::none || !target.hosts.empty() || target.devices > 0)
+    return target;
+  target.devices = job.num_processes;
+  if (target.devices == 0)
+    manifest.fail_as(ErrorKind::usage, manifest->auto_mesh,
+                     "mesh.auto = true: how many devices {} have that come by themselves is known "
+                     "too late; give --devices N, or name them with their slots in cluster.hosts",
+                     schedules::counted(plan.count, "host"));
+  return target;
+}
 
-Start new_run(const LaunchOptions& options, const Machine& machine) {
+Start new_run(const LaunchOptions& options, const Machine& machine, const Job& job) {
   Start start{.manifest =
                   options.from.empty()
                       ? load_manifest(options.manifest, options.overrides, machine)
                       : manifest_of_model(options.from, options.files, options.overrides, machine)};
+  if (options.devices > 0 || start.manifest->auto_mesh)
+    start.manifest =
+        with_best_layout(start.manifest, target_of(options, start.manifest, job), machine);
+  else if (!options.machine.empty())
+    throw Error(ErrorKind::usage,
+                "--machine says on what devices a layout is looked for, and the manifest has one: "
+                "give --devices N too, or mesh.auto = true in its place");
   start.goes_on_from = check_start(start.manifest, verifying(), machine.free_threads);
   RunDirectory::check_free(start.manifest->dir);
   start.changed = start.manifest->changed;
@@ -38,6 +64,7 @@ Start new_run(const LaunchOptions& options, const Machine& machine) {
   return start;
 }
 
+/// Owns the run's directory from now on.
 Start resumed_run(const LaunchOptions& options, const Machine& machine) {
   refuse_overrides(options.overrides, {"run.dir"}, "a resumed run stays in its directory");
   const auto path =
@@ -70,6 +97,12 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
   if (start.step() < start.manifest->max_steps) check_fits(start.manifest, *point.checkpoint);
   start.point.checkpoint.reset();  // the run needs its open files no more
   return start;
+}
+
+}  // namespace
+
+Start decide_start(const LaunchOptions& options, const Machine& machine, const Job& job) {
+  return options.resume.empty() ? new_run(options, machine, job) : resumed_run(options, machine);
 }
 
 Manifest trained_manifest(const Start& start) {

@@ -8,6 +8,7 @@
 #include "launch/commands/launching/takeover.h"
 #include "launch/commands/options.h"
 #include "launch/host/machine.h"
+#include "launch/hosts/job.h"
 #include "launch/manifest/toml/manifest.h"
 #include "launch/run/resume.h"
 #include "launch/run/run_directory.h"
@@ -31,9 +32,9 @@ struct Start {
   std::int64_t step() const { return goes_on_from ? goes_on_from->step : 0; }
 };
 
-Start new_run(const LaunchOptions& options, const Machine& machine);
-/// Owns the run's directory from now on.
-Start resumed_run(const LaunchOptions& options, const Machine& machine);
+/// The inputs of a new run, or of the one that the options name, whose directory is owned from now
+/// on. `job`: whose hosts a layout may be looked for.
+Start decide_start(const LaunchOptions& options, const Machine& machine, const Job& job);
 
 /// The manifest for the workers, with the checkpoint that they start from now.
 Manifest trained_manifest(const Start& start);

@@ -98,6 +98,7 @@ class Sums {
 struct Samples {
   stages::Documents documents = stages::Documents::joined;
   stages::LossOn loss_on = stages::LossOn::all;
+  stages::TextRules rules;
 };
 
 /// The value of this name, which is one of `names`.
@@ -118,7 +119,9 @@ Samples samples_of(const EvalOptions& options, const stages::CheckpointInfo& inf
       .documents = named<stages::Documents>(stages::kDocumentsNames,
                                             options.documents.value_or(training.documents)),
       .loss_on =
-          named<stages::LossOn>(stages::kLossOnNames, options.loss_on.value_or(training.loss_on))};
+          named<stages::LossOn>(stages::kLossOnNames, options.loss_on.value_or(training.loss_on)),
+      .rules = {.bos = options.bos.value_or(training.bos),
+                .end_of_document = options.end_of_document.value_or(training.end_of_document)}};
   if (samples.loss_on == stages::LossOn::response && samples.documents == stages::Documents::joined)
     refuse(
         "a loss on responses needs samples that are documents, each with its prompt; "
@@ -135,7 +138,8 @@ std::string prepare(const EvalOptions& options, const std::vector<std::string>& 
   return stages::prepare_tokens({.files = files,
                                  .tokenizer = tokenizer,
                                  .loss_on = samples.loss_on,
-                                 .documents = samples.documents},
+                                 .documents = samples.documents,
+                                 .rules = samples.rules},
                                 token_cache(), Tokenizing(signals).options());
 } catch (const Error& error) {
   const bool follows_training = samples.loss_on == stages::LossOn::response && !options.loss_on;

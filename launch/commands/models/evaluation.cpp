@@ -47,9 +47,9 @@ void evaluate_part(OwnRank& rank, const EvaluationWork& work,
   const auto feed = work.feed(model);
   const auto stage = part_of_model(model, part, work.micro, work.seq_len, device, work.documents);
   const Boundary input(*stage, device, part.is_first()), output(*stage, device, part.is_last());
-  const auto [shards, neighbours] =
+  const stages::PartLinks own =
       links({.shapes = {stage->edge_shape()}, .dtype = stage->edge_dtype()});
-  stage->join({.forward = shards});
+  stage->join({.forward = own.shards});
   checkpoint.load(*stage, true, progress);
   stage->begin_step();
   actors::StepTokens tokens(
@@ -64,12 +64,12 @@ void evaluate_part(OwnRank& rank, const EvaluationWork& work,
     tokens.begin(step);
     tokens.load(0);
     if (input.x) {
-      neighbours->receive(*stream, input.x);
+      own.stages->receive(*stream, input.x);
       stream->synchronize();
     }
     const double loss = stage->evaluate(0, input.x, output.x, tokens.ids(0), tokens.targets(0),
                                         tokens.documents(0));
-    if (output.x) neighbours->send(*stream, output.x);
+    if (output.x) own.stages->send(*stream, output.x);
     on_step(step, loss, tokens);
   }
 }

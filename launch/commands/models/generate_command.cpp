@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "launch/commands/models/generation.h"
 #include "launch/commands/models/inference.h"
@@ -14,6 +15,7 @@
 #include "launch/host/quantities.h"
 #include "stages/corpus/chat/chat_template.h"
 #include "stages/corpus/text/file_kind.h"
+#include "stages/corpus/text/marks.h"
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/files/checkpoint/end_tokens.h"
 #include "stages/inference/completions.h"
@@ -90,7 +92,7 @@ constexpr std::uint64_t kMostPromptBytes = std::uint64_t{1} << 30;
 /// at the begin of a file and at the ends of lines are no part.
 std::vector<std::string> prompt_texts(const GenerateOptions& options) {
   if (options.prompt_file.empty()) return {options.prompt};
-  if (stages::file_kind(options.prompt_file) == stages::FileKind::json_lines)
+  if (stages::file_kind(options.prompt_file) != stages::FileKind::text)
     throw Error(ErrorKind::data,
                 fmt::format("{}: lines of JSON, but each line would be a prompt as it is; jq -r "
                             ".prompt {} makes lines of text",
@@ -113,17 +115,28 @@ std::vector<std::string> prompt_texts(const GenerateOptions& options) {
 /// tokens itself.
 std::vector<std::int32_t> encoded_chat(const std::string& text, const stages::ChatTemplate& chat,
                                        const stages::Tokenizer& tokenizer) {
-  const nlohmann::json message{{"role", "user"}, {"content", stages::valid_utf8(text)}};
-  return tokenizer.encode(chat.prompt_of(nlohmann::json::array({message})));
+  const nlohmann::ordered_json message{{"role", "user"}, {"content", stages::valid_utf8(text)}};
+  return tokenizer.encode(chat.prompt_of({.messages = nlohmann::ordered_json::array({message})}));
+}
+
+/// What a prompt begins with: what the options say, or else as the model was trained.
+std::vector<std::int32_t> begin_of_prompt(const GenerateOptions& options,
+                                          const stages::CheckpointInfo& info,
+                                          const stages::Tokenizer& tokenizer) {
+  const stages::Training training = info.training.value_or(stages::Training{});
+  const stages::TextRules rules{.bos = options.bos.value_or(training.bos)};
+  return stages::marks_of(tokenizer, rules, stages::Documents::packed).prompts.before;
 }
 
 std::vector<std::vector<std::int32_t>> encoded(const std::vector<std::string>& texts, bool as_chat,
+                                               std::span<const std::int32_t> begin,
                                                const stages::Tokenizer& tokenizer) {
   std::optional<stages::ChatTemplate> chat;
   if (as_chat) chat = stages::ChatTemplate::of_tokenizer(tokenizer.name());
   std::vector<std::vector<std::int32_t>> prompts;
   for (const std::string& text : texts) {
-    prompts.push_back(chat ? encoded_chat(text, *chat, tokenizer) : tokenizer.encode_prompt(text));
+    prompts.push_back(chat ? encoded_chat(text, *chat, tokenizer)
+                           : tokenizer.encode_prompt(text, begin));
     if (prompts.back().empty())
       refuse(fmt::format("prompt {} has no token; a text must begin with one", prompts.size()));
   }
@@ -140,10 +153,20 @@ nlohmann::json json_of(const std::string& prompt, const std::vector<std::int32_t
           {"finish", stopped ? "stop" : "length"}};
 }
 
-/// Completes all prompts, and prints what comes of them.
+/// Tells how shards sum few tokens, where it is not what any device does. Returns its name.
+const char* tell_sums(const transport::MadeOneShot& sums) {
+  if (sums.norm)
+    print_error(fmt::format("shards sum up to {} of tokens by one kernel in each other's memory",
+                            bytes_text(tensor::kMostOneShotBytes)));
+  if (!sums.fault.empty())
+    print_error("shards sum by collectives through host memory: " + sums.fault);
+  return sums.norm ? "one-shot" : "collectives";
+}
+
+/// Completes all prompts, and prints what comes of them; as JSON, with what else there is to tell.
 void write_texts(const GenerateOptions& options, const std::vector<std::string>& texts,
                  const std::vector<std::vector<std::int32_t>>& prompts, std::int64_t sequences,
-                 stages::Completions& complete) {
+                 stages::Completions& complete, nlohmann::json told) {
   nlohmann::json outputs = nlohmann::json::array();
   for (std::size_t first = 0; first < prompts.size();) {
     const std::size_t count = std::min(prompts.size() - first, static_cast<std::size_t>(sequences));
@@ -155,12 +178,11 @@ void write_texts(const GenerateOptions& options, const std::vector<std::string>&
         print((options.chat ? "" : stages::valid_utf8(texts[first])) + completions[i].text + "\n");
     }
   }
-  if (options.json)
-    print(nlohmann::json{{"outputs", outputs},
-                         {"prefill_tokens_per_s", complete.prefill().per_second()},
-                         {"decode_tokens_per_s", complete.decode().per_second()}}
-              .dump() +
-          "\n");
+  if (!options.json) return;
+  told["outputs"] = std::move(outputs);
+  told["prefill_tokens_per_s"] = complete.prefill().per_second();
+  told["decode_tokens_per_s"] = complete.decode().per_second();
+  print(told.dump() + "\n");
 }
 
 }  // namespace
@@ -192,7 +214,8 @@ int run(const GenerateOptions& options) {
   const auto checkpoint = open_language_model(directory);
   const auto tokenizer = stages::Tokenizer::open(checkpoint->tokenizer());
   const std::vector<std::string> texts = prompt_texts(options);
-  const auto prompts = encoded(texts, options.chat, *tokenizer);
+  const auto prompts = encoded(
+      texts, options.chat, begin_of_prompt(options, checkpoint->info(), *tokenizer), *tokenizer);
   const stages::GeneratorSpec spec =
       plan_generation(options, checkpoint->info().model, prompts, this_machine().memory_bytes);
 
@@ -209,11 +232,13 @@ int run(const GenerateOptions& options) {
     const auto generator =
         make_generator(spec, rank.own(), rank.join(messages_of(spec)), *checkpoint,
                        options.json ? nullptr : progress_line("loading weights,"));
+    nlohmann::json told;
+    if (options.tp > 1) told["shard_sums"] = tell_sums(rank.own().one_shot());
     LeadingModel model(rank, *generator);
     stages::Completions complete(
         model, *tokenizer, options.sampling,
         {.tokens = options.tokens, .ends = stages::end_tokens(directory), .stops = options.stops});
-    write_texts(options, texts, prompts, spec.sequences, complete);
+    write_texts(options, texts, prompts, spec.sequences, complete, std::move(told));
   });
   return 0;
 }

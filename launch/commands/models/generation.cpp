@@ -26,9 +26,10 @@ actors::StageMessages messages_of(const stages::GeneratorSpec& spec) {
 }
 
 std::unique_ptr<stages::Generator> make_generator(const stages::GeneratorSpec& spec, OwnRank& rank,
-                                                  const stages::PartLinks& links,
+                                                  stages::PartLinks links,
                                                   const stages::CheckpointReader& checkpoint,
                                                   const stages::Progress& progress) {
+  links.one_shot = rank.one_shot().norm.get();
   auto generator = std::make_unique<stages::Generator>(spec, rank.device(), links);
   generator->load_weights([&](auto parameters, tensor::Device& device) {
     checkpoint.load_weights(parameters, device, progress, rank.spec().threads);

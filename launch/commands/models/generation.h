@@ -24,9 +24,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GenerationWork, sequences, capacity, prompt_r
 /// The tensors that stages send each other.
 actors::StageMessages messages_of(const stages::GeneratorSpec& spec);
 
-/// A rank's generator with its weights. `rank` outlives it.
+/// A rank's generator with its weights. `links` are those that its join() gave. `rank` outlives it.
 std::unique_ptr<stages::Generator> make_generator(const stages::GeneratorSpec& spec, OwnRank& rank,
-                                                  const stages::PartLinks& links,
+                                                  stages::PartLinks links,
                                                   const stages::CheckpointReader& checkpoint,
                                                   const stages::Progress& progress = {});
 

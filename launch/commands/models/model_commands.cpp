@@ -29,7 +29,8 @@ void tell(const stages::ModelCopy& copy, const std::string& output, bool as_json
     return print(to_text({{"directory", output},
                           {"files", copy.files},
                           {"unused_fields", copy.unused_fields},
-                          {"left_out", copy.left_out}}) +
+                          {"left_out", copy.left_out},
+                          {"tokenizer", copy.tokenizer}}) +
                  "\n");
   std::string lines = fmt::format("{} holds the model", output);
   if (!copy.files.empty()) lines += fmt::format(", with {}", some_of(copy.files));
@@ -42,6 +43,7 @@ void tell(const stages::ModelCopy& copy, const std::string& output, bool as_json
         fmt::format("note: {} that the model does not need left out: {}\n",
                     schedules::counted(static_cast<std::int64_t>(copy.left_out.size()), "tensor"),
                     some_of(copy.left_out));
+  if (!copy.tokenizer.empty()) lines += fmt::format("note: {}\n", copy.tokenizer);
   print(lines);
 }
 

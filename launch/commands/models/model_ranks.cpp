@@ -38,6 +38,11 @@ stages::PartLinks OwnRank::join(const actors::StageMessages& messages) {
   return {.shards = peers_->shards(), .stages = peers_->stages()};
 }
 
+const transport::MadeOneShot& OwnRank::one_shot() {
+  if (!one_shot_) one_shot_ = peers_ ? &peers_->make_one_shot(*device_) : &none_;
+  return *one_shot_;
+}
+
 // --- all ranks
 
 stages::ModelPart leading_part(int pp, int tp) {
@@ -76,10 +81,12 @@ LeadingRank::LeadingRank(RankSpec spec, const std::optional<transport::UcxEnviro
   own_.emplace(spec, peers_ ? &*peers_ : nullptr, std::move(addresses));
 }
 
-stages::PartLinks LeadingRank::join(const actors::StageMessages& messages) {
+stages::PartLinks LeadingRank::join(const actors::StageMessages& messages) try {
   const stages::PartLinks links = own_->join(messages);
   if (processes_) processes_->watch([this](const std::string& why) { peers_->abort(why); });
   return links;
+} catch (const Error& error) {
+  rethrow_cause(error);
 }
 
 void LeadingRank::rethrow_cause(const Error& error) {

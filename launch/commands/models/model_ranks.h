@@ -44,6 +44,9 @@ class OwnRank {
   tensor::Device& device() const { return *device_; }
   /// Connects to the others, which call it too.
   stages::PartLinks join(const actors::StageMessages& messages);
+  /// How the shards of a stage sum few rows. Made by the first call, which all of them make after
+  /// join().
+  const transport::MadeOneShot& one_shot();
 
  private:
   const RankSpec spec_;
@@ -51,6 +54,8 @@ class OwnRank {
   actors::ModelRank* const peers_;
   const std::vector<std::string> addresses_;
   const std::unique_ptr<tensor::Device> device_;
+  const transport::MadeOneShot* one_shot_ = nullptr;  ///< once it was asked for
+  const transport::MadeOneShot none_{};               ///< of a rank without others
 };
 
 /// The part of the command's own process.

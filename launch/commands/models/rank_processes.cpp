@@ -127,6 +127,7 @@ void RankProcesses::look() {
 }
 
 std::optional<Error> RankProcesses::loss() {
+  if (!watcher_.joinable()) watch([](const std::string&) {});
   std::unique_lock lock(mutex_);
   changed_.wait_for(lock, 2 * kGrace, [this] { return loss_.has_value(); });
   return loss_;

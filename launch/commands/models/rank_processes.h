@@ -36,7 +36,7 @@ class RankProcesses {
   /// on_loss(why), once.
   void watch(std::function<void(const std::string& why)> on_loss);
   /// Why the others cannot go on, if that is so: waits for a moment, because what fails here for
-  /// want of another may be noticed first.
+  /// want of another may be noticed first. Watches them if nothing does yet.
   std::optional<Error> loss();
   /// Has them end in order, and waits for that, for some seconds at most.
   void end();

@@ -1,13 +1,17 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "launch/commands/options.h"
 #include "launch/host/console.h"
 #include "launch/host/quantities.h"
+#include "launch/host/suggest.h"
 #include "launch/manifest/resolve/tokenizing.h"
 #include "launch/run/result_file.h"
 #include "schedules/plan/counted.h"
+#include "stages/corpus/chat/chat_date.h"
+#include "stages/corpus/text/record.h"
 #include "stages/corpus/token_data.h"
 #include "tensor/errors/error.h"
 
@@ -21,6 +25,29 @@ std::int32_t id_to_append(const TokenizeOptions& options, const stages::Tokenize
   return *id;
 }
 
+/// How the options say that records are read.
+stages::TextRules rules_of(const TokenizeOptions& options) {
+  constexpr auto& kPolicies = stages::kBadLinesNames;
+  constexpr auto& kKnown = stages::kRecordFields;
+  stages::TextRules rules{
+      .on_bad_line =
+          stages::BadLines(std::ranges::find(kPolicies, options.on_bad_line) - kPolicies.begin()),
+      .date = options.date,
+      .bos = options.bos,
+      .end_of_document = options.end_of_document};
+  if (options.add_special_tokens) rules.bos = rules.end_of_document = stages::kAutoMark;
+  for (const std::string& field : options.fields) {
+    const std::size_t equals = field.find('=');
+    const std::string name = field.substr(0, equals);
+    if (equals == field.npos || std::ranges::find(kKnown, name) == kKnown.end())
+      refuse(fmt::format("--fields {}: expected NAME=THEIRS, where NAME is one of {}", field,
+                         quoted_list(kKnown)));
+    rules.fields[name] = field.substr(equals + 1);
+  }
+  if (!options.date.empty()) stages::begin_of_day(options.date);
+  return rules;
+}
+
 }  // namespace
 
 int run(const TokenizeOptions& options) {
@@ -29,10 +56,12 @@ int run(const TokenizeOptions& options) {
   SignalWatch signals("");
   Tokenizing tokenizing(signals, options.json ? Tokenizing::Quiet::yes : Tokenizing::Quiet::no);
   stages::EncodeOptions encode = tokenizing.options();
-  if (options.add_special_tokens) encode.frame = tokenizer->frame();
+  const stages::TextRules rules = rules_of(options);
+  encode.marks = stages::marks_of(*tokenizer, rules, stages::Documents::packed);
   if (options.append) encode.append.push_back(id_to_append(options, *tokenizer));
-  const auto index = writing_output(
-      [&] { return stages::write_indexed_dataset(files, *tokenizer, options.output, encode); });
+  const auto index = writing_output([&] {
+    return stages::write_indexed_dataset(files, *tokenizer, options.output, encode, rules);
+  });
   if (options.json) {
     print(nlohmann::json{{"prefix", options.output},
                          {"tokens", index.num_tokens},

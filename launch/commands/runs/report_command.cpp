@@ -37,7 +37,8 @@ int run(const ReportOptions& options) {
   const fs::path path = options.json ? fs::path() : page_path(options);
   const double now = unix_seconds();
   std::vector<RunReport> reports;
-  for (const std::string& directory : options.runs) reports.push_back(read_report(directory, now));
+  for (const std::string& directory : options.runs)
+    reports.push_back(read_report(directory, now, options.machine));
   if (options.json) {
     print(to_text(several ? to_json(reports) : to_json(reports.front())) + "\n");
     return 0;

@@ -87,10 +87,49 @@ bool is_split_by_rule(const Manifest& m) {
   return layer_split(m).rule != actors::LayerSplit::Rule::by_hand;
 }
 
+void check_stage_tables(const Manifest& m) {
+  if (!m->stages.empty() && std::ssize(m->stages) != m->mesh.pp)
+    m.fail(m->stages, "mesh.pp = {} but there are {}; give one for each stage", m->mesh.pp,
+           schedules::counted(std::ssize(m->stages), "[[stage]] table"));
+  const std::string device = m.text(m->cluster.device.kind);
+  for (std::size_t stage = 0; stage < m->stages.size(); ++stage)
+    if (const std::string& own = m->stages[stage].device; !own.empty() && own != device)
+      m.fail(m->stages,
+             "[[stage]] {} has device = '{}', but cluster.device = '{}': all stages of a run "
+             "compute with one kind of device, whose bits are alike; nearest: device = '{}', or "
+             "leave it out",
+             stage, own, device, device);
+}
+
+/// Hosts that are given with the command are known later (place_ranks()).
+void check_stage_hosts(const Manifest& m) {
+  const actors::RunSpec::Cluster cluster = to_run_spec(m).cluster;
+  if (cluster.hosts.empty()) return;
+  std::vector<std::string_view> names;
+  for (const actors::Host& host : cluster.hosts) names.push_back(host.name);
+  for (std::size_t stage = 0; stage < cluster.stage_hosts.size(); ++stage)
+    for (const std::string& host : cluster.stage_hosts[stage])
+      if (std::ranges::find(names, host) == names.end())
+        m.fail(m->stages,
+               "[[stage]] {} has the host '{}', which is none of cluster.hosts; did you mean "
+               "'{}'?",
+               stage, host, nearest(host, names));
+}
+
 void check_shards(const Manifest& m) {
   const actors::RunSpec spec = to_run_spec(m);
-  if (const std::string wrong = actors::fault_of_shards(spec, spec.mesh); !wrong.empty())
-    m.fail(m->mesh.tp, "mesh.tp = {}: {}", spec.mesh.tp, wrong);
+  const actors::RunSpec::Mesh& mesh = spec.mesh;
+  const auto fault_of = [&](int tp) {
+    return actors::fault_of_shards(spec, mesh.sequence_parallel && tp > 1, tp);
+  };
+  if (mesh.is_even())
+    if (const std::string wrong = fault_of(mesh.tp); !wrong.empty())
+      m.fail(m->mesh.tp, "mesh.tp = {}: {}", mesh.tp, wrong);
+  for (int stage = 0; !mesh.is_even() && stage < mesh.pp; ++stage)
+    if (const std::string wrong = fault_of(mesh.width(stage).tp); !wrong.empty())
+      m.fail(m->stages, "[[stage]] {} has tp = {}: {}", stage, mesh.width(stage).tp, wrong);
+  if (const std::string wrong = actors::fault_of_widths(spec, mesh, spec.schedule); !wrong.empty())
+    m.fail(m->stages, "[[stage]]: {}", wrong);
 }
 
 void check_mesh(const Manifest& m) {
@@ -110,12 +149,14 @@ void check_mesh(const Manifest& m) {
 void check_batch(const Manifest& m) {
   const auto& [seq_len, micro, global, documents] = m->batch;
   const stages::ModelConfig& model = m->model;
-  const int dp = m->mesh.dp;
+  const actors::RunSpec::Mesh mesh = to_run_spec(m).mesh;
+  const int dp = mesh.dp;
   if (!actors::shares_evenly(m->batch, dp))
     m.fail(m.given(global) ? global : micro,
-           "batch.global = {} is not a multiple of batch.micro * mesh.dp = {} * {} = {}; nearest: "
+           "batch.global = {} is not a multiple of batch.micro * {} = {} * {} = {}; nearest: "
            "global = {}",
-           global, micro, dp, micro * dp, nearest_multiples(global, micro * dp));
+           global, mesh.is_even() ? "mesh.dp" : "the most dp of a [[stage]]", micro, dp, micro * dp,
+           nearest_multiples(global, micro * dp));
   const int chunks = m->mesh.pp * m->schedule.chunks;
   const std::int64_t microbatches = global / micro / dp;
   if (microbatches * chunks > kMaxForwards)
@@ -135,6 +176,8 @@ void check_batch(const Manifest& m) {
 /// equal.
 void check_mirror(const Manifest& m, const schedules::Plan& plan) {
   if (plan.num_copies == 1) return;
+  if (const std::string wrong = actors::fault_of_mirrors(to_run_spec(m).mesh); !wrong.empty())
+    m.fail(m->stages, "[[stage]]: {}", wrong);
   const int ranks = plan.num_ranks(), copy = plan.chunks_per_copy();
   if (ranks % 2 != 0)
     m.fail(m->schedule.csv,
@@ -165,7 +208,7 @@ void check_generated(const Manifest& m) {
   if (!csv.empty())
     m.fail(csv, "schedule.csv is given but schedule.kind = '{}'; set kind = \"csv\" to run it",
            kind);
-  const std::string wrong = actors::fault_of_schedule(m->batch, m->mesh, m->schedule);
+  const std::string wrong = actors::fault_of_schedule(m->batch, to_run_spec(m).mesh, m->schedule);
   if (!wrong.empty())
     m.fail(m.given(own_chunks) ? m.key_of(own_chunks) : m.key_of(kind), "{}", wrong);
 }
@@ -178,7 +221,7 @@ void check_csv(const Manifest& m) {
   if (const auto* error = std::get_if<schedules::PlanError>(&parsed))
     m.fail(csv, "plan line {}, column {}: {}", error->line, error->column, error->message);
   const auto& plan = std::get<schedules::Plan>(parsed);
-  const int microbatches = m->num_microbatches();
+  const int microbatches = to_run_spec(m).num_microbatches();
   if (plan.num_ranks() != m->mesh.pp)
     m.fail(csv, "the plan has {} but mesh.pp = {}", schedules::counted(plan.num_ranks(), "rank"),
            m->mesh.pp);
@@ -310,14 +353,18 @@ void check(const Manifest& manifest, Purpose purpose) {
   check_texts(manifest);
   check_model_kind(manifest);
   check_model_fields(manifest);
+  check_auto_mesh(manifest);
+  check_stage_tables(manifest);
+  check_stage_hosts(manifest);
   check_mesh(manifest);
-  check_batch(manifest);
+  // What mesh.auto looks for is checked with the layout that is found.
+  if (!manifest->auto_mesh) check_batch(manifest);
   check_generated(manifest);
   check_csv(manifest);
   check_costs(manifest);
   check_layout(manifest);
   check_recompute(manifest);
-  check_data_parallel(manifest, purpose);
+  if (!manifest->auto_mesh) check_data_parallel(manifest, purpose);
   check_optimizer(manifest);
   check_groups(manifest);
   check_data(manifest);

@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 
+#include "launch/host/suggest.h"
 #include "launch/manifest/checks/check.h"
+#include "stages/corpus/chat/chat_date.h"
+#include "stages/corpus/text/record.h"
 
 namespace troupe::launch {
 namespace {
@@ -28,6 +32,16 @@ void check_rows(const Manifest& m, const std::vector<Row>& rows, const char* wha
     if (!names.insert(row.name).second)
       m.fail(rows, "two {}s of {} are named '{}'; give them a name each", what, key, row.name);
   }
+}
+
+void check_rules(const Manifest& m) {
+  const auto& [fields, on_bad_line, date, bos, end_of_document] = m->data.rules;
+  constexpr auto& kKnown = stages::kRecordFields;
+  for (const auto& [name, theirs] : fields)
+    if (std::ranges::find(kKnown, name) == kKnown.end())
+      m.fail(fields, "data.fields maps '{}', which is none of {}; did you mean '{}'?", name,
+             quoted_list(kKnown), nearest(name, kKnown));
+  if (!date.empty()) m.about(date, [&] { stages::begin_of_day(date); });
 }
 
 void check_evaluation(const Manifest& m) {
@@ -73,6 +87,7 @@ void check_data(const Manifest& m) {
     m.fail(m->data.loss_on,
            "data.loss_on = 'response' needs samples that are documents, each with its prompt, but "
            "batch.documents = 'joined'; take 'packed' or 'padded'");
+  check_rules(m);
   check_evaluation(m);
 }
 

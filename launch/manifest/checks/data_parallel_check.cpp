@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "launch/manifest/checks/check.h"
+#include "launch/manifest/resolve/run_spec.h"
 
 namespace troupe::launch {
 namespace {
@@ -11,7 +12,7 @@ using stages::StateDivision;
 
 void check_instances(const Manifest& m, Purpose purpose) {
   const int& count = m->data_parallel.instances;
-  const int dp = m->mesh.dp;
+  const int dp = to_run_spec(m).mesh.dp;
   if (count == 1) return;
   if (m->data_parallel.division == StateDivision::none)
     m.fail(count,
@@ -63,7 +64,7 @@ void check_sharding_of_state(const Manifest& m, Purpose purpose) {
              "= 'none', where every replica updates all weights itself; leave it out");
     return;
   }
-  if (m->mesh.dp == 1 && purpose == Purpose::launch)
+  if (to_run_spec(m).mesh.dp == 1 && purpose == Purpose::launch)
     m.fail(spec.division,
            "data_parallel.sharding = '{}' divides the training state among the replicas, but "
            "mesh.dp = 1 leaves nothing to shard over; nearest: dp = 2, "

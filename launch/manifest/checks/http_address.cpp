@@ -15,6 +15,7 @@
 #include <cstring>
 #include <memory>
 
+#include "actors/security/sockets.h"
 #include "launch/host/machine.h"
 #include "tensor/errors/error.h"
 
@@ -195,8 +196,7 @@ HostNames::HostNames(const std::vector<std::string>& names, const HttpAddress& b
   const std::vector<std::string> hosts = names.empty() ? own_host_names() : names;
   for (const std::string& host : hosts) names_.insert(plain(host));
   names_.insert({"localhost", "127.0.0.1", "::1", plain(bound.host)});
-  first_ = bound.is_any() ? plain(hosts.front()) : bound.host;
-  if (first_.find(':') != std::string::npos && !is_bracketed(first_)) first_ = "[" + first_ + "]";
+  first_ = actors::host_text(plain(bound.is_any() ? hosts.front() : bound.host));
 }
 
 bool HostNames::has(const std::string& header) const {

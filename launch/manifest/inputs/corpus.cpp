@@ -9,6 +9,7 @@
 #include <iterator>
 #include <memory>
 
+#include "launch/host/console.h"
 #include "launch/host/machine.h"
 #include "schedules/plan/counted.h"
 #include "stages/corpus/token_data.h"
@@ -108,8 +109,11 @@ void check_length(const Manifest& m, const Text& text, std::int64_t bytes,
                   const stages::Tokenizer& tokenizer) {
   if (bytes > kShortBytes + kLongestTokenBytes * m->batch.seq_len) return;
   const stages::CorpusCount count = m.about(text.key, [&] {
-    return stages::count_corpus(text.files, m->data.loss_on, m->batch.documents, tokenizer);
+    return stages::count_corpus(text.files, m->data.loss_on, m->batch.documents, m->data.rules,
+                                tokenizer);
   });
+  if (const std::string skipped = count.reading.skipped_sentence(); !skipped.empty())
+    print_error("warning: " + skipped);
   if (m->batch.documents == stages::Documents::joined)
     check_one_sample(m, text, count.tokens);
   else if (count.with_targets == 0)
@@ -128,6 +132,8 @@ std::unique_ptr<stages::Tokenizer> open_tokenizer(const Manifest& m) {
 /// A token that a file beside the tokenizer names may lack a row of the model; if a text has it,
 /// that is found when its ids are read.
 void check_tokenizer(const Manifest& m, const stages::Tokenizer& tokenizer) {
+  m.about(m->data.tokenizer,
+          [&] { stages::marks_of(tokenizer, m->data.rules, m->batch.documents); });
   const int tokens = tokenizer.vocab_size();
   const std::int64_t vocab = m->model.vocab_size;
   if (tokens - stages::count_named_from(tokenizer, vocab) > vocab)
@@ -177,13 +183,17 @@ Corpus::Source prepare(const Manifest& m, const Key& key, Row& row,
   row.tokens = stages::prepare_tokens({.files = text.files,
                                        .tokenizer = m->data.tokenizer,
                                        .loss_on = m->data.loss_on,
-                                       .documents = m->batch.documents},
+                                       .documents = m->batch.documents,
+                                       .rules = m->data.rules},
                                       token_cache(), options);
   corpus.holds.emplace_back(row.tokens);
   const auto tokens = stages::TokenFile::open(row.tokens);
   const std::int64_t samples = count_samples(m, text, *tokens);
   if (row.digest.empty()) row.digest = stages::scan_tokens(*tokens, m->model.vocab_size);
-  return {.name = row.name, .tokens = tokens->num_tokens(), .samples = samples};
+  return {.name = row.name,
+          .tokens = tokens->num_tokens(),
+          .samples = samples,
+          .notes = stages::token_notes(row.tokens)};
 }
 
 /// What decides which samples a mixture draws: tokens and weights, in the order of the sources.
@@ -234,15 +244,17 @@ std::string framing_of(const Manifest& m) {
   if (std::ranges::any_of(m->text.files, stages::is_indexed_dataset))
     return "tokens are taken as the .bin has them";
   const auto tokenizer = open_tokenizer(m);
-  const auto [before, after] = tokenizer->frame();
+  const auto [before, after] =
+      stages::marks_of(*tokenizer, m->data.rules, m->batch.documents).prompts;
   const std::string begin = names_at(*tokenizer, before, " before"),
                     end = names_at(*tokenizer, after, " behind"),
                     both = begin + (begin.empty() || end.empty() ? "" : " and ") + end;
   if (both.empty()) return "nothing is put around a text";
-  return m->batch.documents == stages::Documents::joined
-             ? fmt::format("nothing is put around joined texts; {} a prompt with its response",
-                           both)
-             : fmt::format("{} each text, or prompt with its response", both);
+  const bool joins = m->batch.documents == stages::Documents::joined;
+  if (joins && m->data.rules.bos == stages::kAutoMark &&
+      m->data.rules.end_of_document == stages::kAutoMark)
+    return fmt::format("nothing is put around joined texts; {} a prompt with its response", both);
+  return fmt::format("{} each text, or prompt with its response", both);
 }
 
 fs::path cache_home() {

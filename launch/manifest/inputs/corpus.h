@@ -23,6 +23,7 @@ struct Corpus {
     double share = 1;          ///< of the run's samples
     std::int64_t tokens = 0;   ///< number of tokens in its files
     std::int64_t samples = 0;  ///< number of samples that they make
+    std::string notes{};       ///< how its files were read, in lines; empty if plainly
   };
   std::vector<Source> sources;
   std::string framing;                        ///< what is put around texts and prompts, in words

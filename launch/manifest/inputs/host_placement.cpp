@@ -5,10 +5,11 @@
 #include <string_view>
 #include <tuple>
 
+#include "actors/topology/assembly.h"
+#include "actors/topology/boundary.h"
 #include "actors/topology/copy_ring.h"
 #include "actors/topology/state_parts.h"
 #include "actors/topology/state_plan.h"
-#include "stages/stage/row_sizes.h"
 
 namespace troupe::launch {
 namespace {
@@ -55,30 +56,25 @@ class Traffic {
 void add_edges(const actors::RunSpec& spec, const Placement& placement, Traffic& traffic,
                std::vector<StageLink>& links) {
   const schedules::Plan& plan = placement.plan;
-  const auto rows =
-      stages::row_sizes(spec.batch.documents, spec.batch.micro * spec.batch.seq_len, spec.mesh.tp);
-  const auto shape =
-      stages::edge_shape(rows.capacity, spec.model.hidden_size, actors::sharding_at(spec.mesh, {}));
-  const double bytes = static_cast<double>(shape.num_elements()) *
-                       static_cast<double>(tensor::size_of(spec.model.dtype)) *
-                       spec.num_microbatches() / plan.num_copies;
+  const double microbatches = static_cast<double>(spec.num_microbatches()) / plan.num_copies;
   std::set<std::tuple<int, int, int>> seen;  // replica and stages
   for (int chunk = 0; chunk < plan.num_chunks(); ++chunk) {
     if (plan.is_first(chunk)) continue;
-    RankPlace a{.stage = plan.rank_of_chunk[index(chunk - 1)]};
-    RankPlace b{.stage = plan.rank_of_chunk[index(chunk)]};
-    if (a.stage == b.stage) continue;
-    for (a.replica = 0; a.replica < spec.mesh.dp; ++a.replica) {
+    const actors::Boundary boundary{.from_stage = plan.rank_of_chunk[index(chunk - 1)],
+                                    .to_stage = plan.rank_of_chunk[index(chunk)]};
+    if (boundary.from_stage == boundary.to_stage) continue;
+    const auto [dp, tp] = spec.mesh.width(boundary.from_stage);
+    for (RankPlace a{.stage = boundary.from_stage}; a.replica < dp; ++a.replica) {
       bool over_network = false;
-      for (a.shard = 0; a.shard < spec.mesh.tp; ++a.shard) {
-        std::tie(b.replica, b.shard) = std::tie(a.replica, a.shard);
-        const int from = actors::rank_at(spec.mesh, a), to = actors::rank_at(spec.mesh, b);
-        traffic.add(from, to, bytes);
-        traffic.add(to, from, bytes);
-        over_network = over_network ||
-                       placement.host_of_rank[index(from)] != placement.host_of_rank[index(to)];
-      }
-      const auto [low, high] = std::minmax(a.stage, b.stage);
+      for (a.shard = 0; a.shard < tp; ++a.shard)
+        for (const auto& edge : actors::edges_over(boundary, spec, spec.mesh, a)) {
+          const double bytes = static_cast<double>(transport::tensor_bytes(edge)) * microbatches;
+          traffic.add(edge.from, edge.to, bytes);
+          traffic.add(edge.to, edge.from, bytes);
+          over_network = over_network || placement.host_of_rank[index(edge.from)] !=
+                                             placement.host_of_rank[index(edge.to)];
+        }
+      const auto [low, high] = std::minmax(boundary.from_stage, boundary.to_stage);
       if (seen.emplace(a.replica, low, high).second)
         links.push_back(
             {.replica = a.replica, .from = low, .to = high, .over_network = over_network});
@@ -87,22 +83,25 @@ void add_edges(const actors::RunSpec& spec, const Placement& placement, Traffic&
 }
 
 /// What the replicas of each stage exchange.
-void add_replicas(const actors::RunSpec& spec, const Placement& placement, Traffic& traffic) {
-  const int instances = placement.division > 1 ? spec.mesh.dp / placement.division : 1;
-  for (std::size_t stage = 0; stage < placement.traffic.size(); ++stage)
-    for (int shard = 0; shard < spec.mesh.tp; ++shard) {
+void add_replicas(const actors::RunSpec& spec, const actors::ClusterShape& shape,
+                  const Placement& placement, Traffic& traffic) {
+  for (std::size_t stage = 0; stage < placement.traffic.size(); ++stage) {
+    const auto [dp, tp] = spec.mesh.width(static_cast<int>(stage));
+    const bool divides = actors::divides_state(spec, shape, static_cast<int>(stage));
+    const int instances = divides ? actors::num_instances(spec, dp) : 1;
+    for (int shard = 0; shard < tp; ++shard) {
       const auto all = actors::ranks_along(
           spec.mesh, {.stage = static_cast<int>(stage), .shard = shard}, actors::Axis::dp);
       for (const auto& [operation, count, sum] : placement.traffic[stage].collectives) {
         const std::string_view name = operation;
         const auto bytes = static_cast<double>(sum);
         const bool is_between = name == "all-reduce" && instances > 1;
-        const int members = is_between ? instances : spec.mesh.dp / instances;
-        for (int group = 0; group < spec.mesh.dp / members; ++group) {
+        const int members = is_between ? instances : dp / instances;
+        for (int group = 0; group < dp / members; ++group) {
           std::vector<int> ranks;
           for (int i = 0; i < members; ++i)
-            ranks.push_back(all[index(is_between ? group + i * (spec.mesh.dp / members)
-                                                 : group * members + i)]);
+            ranks.push_back(
+                all[index(is_between ? group + i * (dp / members) : group * members + i)]);
           if (name == "all-to-all")  // each forwards a slice to the one that keeps it too
             for (int i = 0; i < members; ++i)
               traffic.add(ranks[index(i)], ranks[index((i + 1) % members)], bytes);
@@ -111,14 +110,18 @@ void add_replicas(const actors::RunSpec& spec, const Placement& placement, Traff
         }
       }
     }
+  }
 }
 
 /// What the shards of each stage exchange for their layers.
 void add_shards(const actors::RunSpec& spec, const Placement& placement, Traffic& traffic) {
-  for (int rank = 0; spec.mesh.tp > 1 && rank < spec.num_ranks(); rank += spec.mesh.tp)
-    traffic.add_between(
-        actors::ranks_along(spec.mesh, actors::place_of(spec.mesh, rank), actors::Axis::tp),
-        placement.ranks[index(rank)].to_shards.count / (spec.mesh.tp - 1));
+  for (int rank = 0; rank < spec.num_ranks(); ++rank) {
+    const RankPlace place = actors::place_of(spec.mesh, rank);
+    const int shards = spec.mesh.width(place.stage).tp;
+    if (place.shard == 0 && shards > 1)
+      traffic.add_between(actors::ranks_along(spec.mesh, place, actors::Axis::tp),
+                          placement.ranks[index(rank)].to_shards.count / (shards - 1));
+  }
 }
 
 /// The gradients that ranks with the same parameters in one replica exchange: mirrors all of
@@ -133,12 +136,9 @@ void add_gradients(const actors::RunSpec& spec, const actors::ClusterShape& shap
   for (int rank = 0; rank < spec.num_ranks(); ++rank) {
     const int mirror = actors::mirror_of(shape, rank);
     if (mirror >= 0) traffic.add(rank, mirror, bytes_of(actors::units_of(spec, shape, rank), rank));
-    RankPlace place = actors::place_of(shape.mesh, rank);
-    if (mirror >= 0 || !spec.model.tie_word_embeddings || spec.mesh.pp == 1 || place.stage > 0)
-      continue;
-    place.stage = shape.layout.chunks.back().stage;
-    const int head = actors::rank_at(shape.mesh, place);
-    if (head != rank) traffic.add_between({rank, head}, bytes_of({0}, rank));
+    const auto tied = actors::tied_ranks_of(spec, shape, actors::place_of(shape.mesh, rank));
+    if (!tied.empty() && tied.front() == rank)
+      traffic.add_between(tied, 2 * bytes_of({0}, rank) / static_cast<double>(tied.size()));
   }
 }
 
@@ -147,25 +147,26 @@ std::vector<HeldCopy> copies_of(const actors::RunSpec& spec, const actors::Clust
                                 const std::vector<int>& host_of_rank) {
   std::vector<HeldCopy> copies;
   const actors::CopyRing ring = actors::copy_ring(shape, host_of_rank);
-  const bool divides = actors::divides_state(spec, shape);
   for (int rank = 0; rank < shape.num_ranks(); ++rank) {
     const auto add = [&](int copy) { copies.push_back({.rank = rank, .copy_on = copy}); };
     RankPlace place = actors::place_of(shape.mesh, rank);
-    if (actors::copies_state(spec, shape)) {
+    const int dp = shape.mesh.width(place.stage).dp;
+    const bool divides = actors::divides_state(spec, shape, place.stage);
+    if (actors::copies_state(spec, shape) && actors::is_copied(shape, rank)) {
       add(ring.keeper_of(shape, rank));
     } else if (const int mirror = actors::mirror_of(shape, rank); mirror >= 0) {
       add(mirror);
-    } else if (divides && actors::num_instances(spec, shape.mesh.dp) == 1) {
+    } else if (divides && actors::num_instances(spec, dp) == 1) {
       if (!actors::state_sharding_of(spec, shape, rank).twins) continue;
-      place.replica = (place.replica + 1) % shape.mesh.dp;
+      place.replica = (place.replica + 1) % dp;
       add(actors::rank_at(shape.mesh, place));
-    } else if (shape.mesh.dp > 1) {
+    } else if (dp > 1) {
       // Replicas, or instances, are each other's copies: the next one on another host, if any is.
-      const int step = divides ? shape.mesh.dp / actors::num_instances(spec, shape.mesh.dp) : 1;
+      const int step = divides ? dp / actors::num_instances(spec, dp) : 1;
       std::vector<int> others;
-      for (int i = step; i < shape.mesh.dp; i += step) {
+      for (int i = step; i < dp; i += step) {
         RankPlace other = place;
-        other.replica = (place.replica + i) % shape.mesh.dp;
+        other.replica = (place.replica + i) % dp;
         others.push_back(actors::rank_at(shape.mesh, other));
       }
       const auto away = std::ranges::find_if(others, [&](int other) {
@@ -194,15 +195,16 @@ HostPlacement place_on_hosts(const actors::RunSpec& spec, const Placement& place
   out.survives = actors::survives_loss_of_host(spec, shape, host_of_rank);
   Traffic traffic(host_of_rank, out.hosts.size());
   add_edges(spec, placement, traffic, out.stage_links);
-  add_replicas(spec, placement, traffic);
+  add_replicas(spec, shape, placement, traffic);
   add_shards(spec, placement, traffic);
   add_gradients(spec, shape, traffic);
   if (actors::copies_state(spec, shape))
     for (const auto& [rank, keeper] : out.copies)
-      traffic.add(rank, keeper,
-                  4.0 * static_cast<double>(
-                            actors::size_of_units(actors::units_of(spec, shape, rank), spec.model,
-                                                  actors::sharding_of(shape, rank))));
+      if (actors::is_copied(shape, rank))
+        traffic.add(rank, keeper,
+                    4.0 * static_cast<double>(
+                              actors::size_of_units(actors::units_of(spec, shape, rank), spec.model,
+                                                    actors::sharding_of(shape, rank))));
   out.links = traffic.links();
   for (const auto& [from, to, bytes] : out.links) {
     out.hosts[index(from)].sent_bytes += bytes;

@@ -26,22 +26,22 @@ void check_steps_left(const Manifest& m, const stages::CheckpointInfo& info) {
            m->max_steps, info.step, info.step + 1);
 }
 
-Manifest complete(Manifest manifest, const Machine& machine, Purpose purpose = Purpose::launch) {
-  resolve(manifest, machine);
-  check(manifest, purpose);
-  check_corpus(manifest);
-  return manifest;
-}
-
 bool asks_for_cuda(const Manifest& manifest) {
   return manifest->cluster.device.kind == tensor::DeviceKind::cuda;
 }
 
 }  // namespace
 
+Manifest completed(Manifest manifest, const Machine& machine, Purpose purpose) {
+  resolve(manifest, machine);
+  check(manifest, purpose);
+  check_corpus(manifest);
+  return manifest;
+}
+
 Manifest load_manifest(const std::filesystem::path& path, const std::vector<std::string>& overrides,
                        const Machine& machine, Purpose purpose) {
-  return complete(Manifest::read(path, overrides), machine, purpose);
+  return completed(Manifest::read(path, overrides), machine, purpose);
 }
 
 Manifest manifest_of_model(const std::filesystem::path& model,
@@ -57,7 +57,7 @@ Manifest manifest_of_model(const std::filesystem::path& model,
   set(manifest->name, name, from);
   set(manifest->model_from, whole.string(), from);
   set(manifest->text.files, files, fmt::format("--data {}", fmt::join(files, " ")));
-  return complete(std::move(manifest), machine);
+  return completed(std::move(manifest), machine);
 }
 
 std::optional<stages::CheckpointInfo> check_start(const Manifest& m,

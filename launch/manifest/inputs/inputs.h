@@ -17,6 +17,9 @@ namespace troupe::launch {
 Manifest load_manifest(const std::filesystem::path& path, const std::vector<std::string>& overrides,
                        const Machine& machine, Purpose purpose = Purpose::launch);
 
+/// Resolves and checks a manifest that was read, and the text that it names.
+Manifest completed(Manifest manifest, const Machine& machine, Purpose purpose = Purpose::launch);
+
 /// The manifest of a run that trains the model in a directory on these files, with overrides for
 /// everything else. Its name is the directory's.
 Manifest manifest_of_model(const std::filesystem::path& model,

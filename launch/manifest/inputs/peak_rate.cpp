@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "stages/model/model_config.h"
+#include "launch/manifest/inputs/work.h"
 
 namespace troupe::launch {
 namespace {
@@ -36,10 +36,7 @@ constexpr std::array kPeaks{
 }  // namespace
 
 double flop_per_token(const actors::RunSpec& spec) {
-  const auto& model = spec.model;
-  return 6.0 * static_cast<double>(stages::num_parameters(model)) +
-         12.0 * static_cast<double>(model.num_hidden_layers * model.num_attention_heads *
-                                    model.head_dim * spec.batch.seq_len);
+  return schedules::model_flop_per_token(work_of(spec));
 }
 
 double peak_of_gpu(std::string_view name, tensor::DType dtype, bool tf32) {

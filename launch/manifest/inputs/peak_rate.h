@@ -9,8 +9,9 @@
 
 namespace troupe::launch {
 
-/// The model FLOP of training on one token: 6 for each parameter (a multiplication and an addition
-/// in each of three products) and, for attention, 12 * layers * width * sequence (PaLM, arXiv
+/// The model FLOP of training on one token: 6 for each element of a matrix that multiplies it (a
+/// multiplication and an addition in each of three products), which those of the embedding's table
+/// do not unless the head shares it, and for attention 12 * layers * width * sequence (PaLM, arXiv
 /// 2204.02311, appendix B, which counts no part of the causal rule). What is computed again is not
 /// counted.
 double flop_per_token(const actors::RunSpec& spec);

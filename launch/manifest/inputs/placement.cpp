@@ -7,9 +7,11 @@
 
 #include "actors/topology/assembly.h"
 #include "actors/topology/hosts.h"
+#include "actors/topology/layer_costs.h"
 #include "actors/topology/memory_plan.h"
 #include "actors/topology/state_parts.h"
 #include "actors/topology/state_plan.h"
+#include "actors/topology/validation.h"
 #include "launch/manifest/keys/key.h"
 #include "tensor/errors/error.h"
 
@@ -36,7 +38,8 @@ std::vector<ParameterCount> parameters_by_rank(const actors::RunSpec& spec,
   std::vector<ParameterCount> counts(static_cast<std::size_t>(spec.mesh.ranks_of_replica()));
   for (const auto& parameter : stages::parameters_of(spec.model)) {
     const auto& chunk = layout.chunks[static_cast<std::size_t>(chunk_of(layout, parameter.layer))];
-    for (actors::RankPlace place{.stage = chunk.stage}; place.shard < spec.mesh.tp; ++place.shard) {
+    for (actors::RankPlace place{.stage = chunk.stage};
+         place.shard < spec.mesh.width(chunk.stage).tp; ++place.shard) {
       const auto sharding = actors::sharding_at(spec.mesh, place);
       if (!owns_region(parameter, spec.model, sharding)) continue;
       ParameterCount& count = counts[static_cast<std::size_t>(actors::rank_at(spec.mesh, place))];
@@ -89,10 +92,12 @@ RankPlacement::Formula formula_of(const actors::RunSpec& spec, const actors::Clu
   };
   const std::int64_t whole = 4 * parameters.all, slices = of_slices(whole);
   const std::int64_t moments = 8 * parameters.trained;
-  const bool keeps = actors::copies_state(spec, shape);  // the state of the step before
-  return {.weights = state.weights ? slices : whole,
+  const std::int64_t weights = state.weights ? slices : whole, kept = of_slices(moments);
+  // The state of the step before.
+  const bool keeps = actors::copies_state(spec, shape) || actors::updates_ahead(spec, shape);
+  return {.weights = weights,
           .gradients = state.gradients ? slices : whole,
-          .optimizer = of_slices(moments) + (keeps ? whole + moments : 0)};
+          .optimizer = kept + (keeps ? weights + kept : 0)};
 }
 
 /// What the slice that a rank keeps for another replica takes, by the formula.
@@ -131,19 +136,50 @@ std::vector<actors::ReplicaTraffic> traffic_of(const actors::RunSpec& spec,
   std::vector<actors::ReplicaTraffic> traffic;
   for (int stage = 0; shape.mesh.dp > 1 && stage < shape.mesh.pp; ++stage) {
     const int rank = actors::rank_at(shape.mesh, {.stage = stage});
-    traffic.push_back(
-        actors::replica_traffic(spec, shape, actors::part_of_run(assembly, spec, shape, rank)));
+    traffic.emplace_back();
+    if (shape.mesh.width(stage).dp == 1) continue;
+    traffic.back() =
+        actors::replica_traffic(spec, shape, actors::part_of_run(assembly, spec, shape, rank));
   }
   return traffic;
 }
 
-tensor::CommunicationShape communication_of(const actors::RunSpec& spec,
+/// What a step's plan is simulated with before anything is measured: whole numbers if all chunks
+/// take as long, so that sums and comparisons of times are exact.
+schedules::Costs costs_before(const actors::RunSpec& spec, const actors::ClusterShape& shape) {
+  schedules::Costs costs = actors::layer_costs(spec, shape);
+  const auto forward = [](const schedules::StageCosts& chunk) { return chunk.forward; };
+  const auto [least, most] = std::ranges::minmax(costs.chunks, {}, forward);
+  return least.forward == most.forward ? actors::unit_costs(spec) : costs;
+}
+
+tensor::CommunicationShape communication_of(const actors::RunSpec& spec, int stage,
                                             const std::vector<int>& layers) {
   return {.hidden = spec.model.hidden_size,
           .seq_len = spec.batch.seq_len,
-          .batch = spec.batch.micro * spec.num_microbatches(),
+          .batch = spec.mesh.micro_of(stage, spec.batch.micro) * spec.num_microbatches(),
           .layers = static_cast<std::int64_t>(layers.size()),
           .bytes_per_element = static_cast<std::int64_t>(tensor::size_of(spec.model.dtype))};
+}
+
+/// Placement::ahead_share.
+std::optional<double> ahead_share(const actors::RunSpec& spec, const schedules::Plan& plan,
+                                  schedules::Costs costs,
+                                  const schedules::Simulation& behind_barrier) {
+  const bool gains = spec.mesh.pp > 1 && actors::stages_end_apart(spec.schedule.kind);
+  if (!gains && !actors::updates_ahead(spec)) return {};
+  costs.barrier = schedules::Barrier::ahead;
+  return schedules::simulate(plan, costs)->step / behind_barrier.step;
+}
+
+/// Placement::expected.
+std::optional<schedules::Simulation> expected_of(const actors::RunSpec& spec,
+                                                 const actors::ClusterShape& shape,
+                                                 const schedules::Plan& plan) {
+  if (spec.schedule.costs.empty()) return {};
+  schedules::Costs costs = actors::costs_of(spec);
+  costs.barrier = actors::barrier_of(spec, shape);
+  return schedules::simulate(plan, costs);
 }
 
 }  // namespace
@@ -164,7 +200,8 @@ Placement place(const actors::RunSpec& spec, const stages::Progress& progress) {
   const actors::ClusterShape shape = actors::first_shape(spec);
   const std::vector<int> host_of_rank = actors::place_ranks(spec);
   const actors::Assembly assembly = actors::assemble(spec, shape);
-  const auto simulation = schedules::simulate(assembly.plan, actors::unit_costs(spec));
+  const schedules::Costs costs = costs_before(spec, shape);
+  const auto simulation = schedules::simulate(assembly.plan, costs);
   TROUPE_ASSERT(simulation.has_value());  // the plan was generated or validated
   Placement placement{.parameters = stages::num_parameters(spec.model),
                       .trained = stages::num_trained_parameters(spec.model),
@@ -173,8 +210,8 @@ Placement place(const actors::RunSpec& spec, const stages::Progress& progress) {
                       .plan = assembly.plan,
                       .simulation = *simulation,
                       .digest = assembly.digest};
-  if (!spec.schedule.costs.empty())
-    placement.expected = schedules::simulate(assembly.plan, actors::costs_of(spec));
+  placement.ahead_share = ahead_share(spec, assembly.plan, costs, *simulation);
+  placement.expected = expected_of(spec, shape, assembly.plan);
   const auto parameters = parameters_by_rank(spec, shape.layout);
   const bool recomputes = spec.recompute.mode != stages::Recompute::Mode::none;
   const int divisions = spec.mesh.dp == 1 ? 1 : 4;
@@ -192,7 +229,8 @@ Placement place(const actors::RunSpec& spec, const stages::Progress& progress) {
   placement.spare_device_bytes = spare.device_total();
   for (int rank = 0; rank < spec.num_ranks(); ++rank) {
     const actors::RankPlace at = actors::place_of(shape.mesh, rank);
-    const ParameterCount& owned = parameters[static_cast<std::size_t>(rank) % parameters.size()];
+    const int first = actors::rank_at(shape.mesh, {.stage = at.stage, .shard = at.shard});
+    const ParameterCount& owned = parameters[static_cast<std::size_t>(first)];
     RankPlacement row{.rank = rank,
                       .replica = at.replica,
                       .stage = at.stage,
@@ -208,7 +246,8 @@ Placement place(const actors::RunSpec& spec, const stages::Progress& progress) {
            ++layer)
         row.layers.push_back(layer);
     std::ranges::sort(row.layers);
-    row.to_shards = tensor::communication_volume(communication_of(spec, row.layers), spec.mesh.tp);
+    row.to_shards = tensor::communication_volume(communication_of(spec, at.stage, row.layers),
+                                                 spec.mesh.width(at.stage).tp);
     placement.ranks.push_back(std::move(row));
   }
   return placement;

@@ -61,7 +61,10 @@ struct Placement {
   int division = 1;  ///< replicas among which the state of a stage is divided
   /// By stage, of its first rank; empty for one replica.
   std::vector<actors::ReplicaTraffic> traffic = {};
-  schedules::Simulation simulation;  ///< simulated with actors::unit_costs()
+  schedules::Simulation simulation;  ///< simulated with actors::layer_costs()
+  /// What the same costs give a step that begins ahead of the validation of the one before, of what
+  /// they give one behind a barrier; none of a schedule whose stages end together.
+  std::optional<double> ahead_share = {};
   /// Simulated with schedule.costs, in a unit of its own; none without it.
   std::optional<schedules::Simulation> expected = {};
   std::uint64_t digest = 0;          ///< digest on which all ranks must agree before the first step

@@ -61,8 +61,8 @@ struct Key {
 /// All keys, grouped by table, in the order in which the resolved manifest prints them. They set
 /// members of Settings.
 std::span<const Key> manifest_keys();
-/// The keys of a table of Mix, EvalSets or Groups, which set members of a Row. One without a
-/// default must be given. The default may be the name of another key.
+/// The keys of a table of Mix, EvalSets, Groups or Stages, which set members of a Row. One without
+/// a default must be given. The default may be the name of another key.
 template <typename Row>
 std::span<const Key> row_keys();
 

@@ -60,6 +60,11 @@ std::span<const Key> row_keys<stages::ParameterGroup>() {
   return kGroupKeys;
 }
 
+template <>
+std::span<const Key> row_keys<Settings::Stage>() {
+  return kStageKeys;
+}
+
 const Key* find_key(std::string_view table, std::string_view name) {
   const auto found =
       std::ranges::find_if(kKeys, [&](const Key& k) { return k.table == table && k.name == name; });

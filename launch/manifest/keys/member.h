@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,19 +15,22 @@
 
 namespace troupe::launch {
 
-/// The tables of the lists [[data.mix]], [[eval.set]] and [[optimizer.group]].
+/// The tables of the lists [[data.mix]], [[eval.set]], [[optimizer.group]] and [[stage]].
 using Source = actors::RunSpec::Data::Source;
 using EvalSet = actors::RunSpec::Eval::Set;
 using Mix = std::vector<Source>;
 using EvalSets = std::vector<EvalSet>;
 using Groups = std::vector<stages::ParameterGroup>;
+using Stages = std::vector<Settings::Stage>;
+/// Texts by name, as {prompt = "question"}.
+using Names = std::map<std::string, std::string>;
 
 /// The value of a key.
 using Value = std::variant<bool, std::int64_t, double, std::string, std::vector<std::string>,
-                           std::array<double, 2>, Mix, EvalSets, Groups>;
+                           std::array<double, 2>, Mix, EvalSets, Groups, Stages, Names>;
 /// Its type, in the same order. An integer is accepted as a number, and one text as a list of
-/// texts; a pair is a list of two numbers, mix, sets and groups are lists of tables.
-enum class Kind { boolean, integer, number, text, texts, pair, mix, sets, groups };
+/// texts; a pair is a list of two numbers, mix, sets, groups and stages are lists of tables.
+enum class Kind { boolean, integer, number, text, texts, pair, mix, sets, groups, stages, names };
 
 /// The type of a Value that a member of type T has: that of an optional is its value's, an enum is
 /// its number.

@@ -178,7 +178,10 @@ inline constexpr std::array kOperationKeys{
         "Whether a cluster that lost hosts grows again to mesh's size when hosts come back, 10 s "
         "after they did and every 5 min at most. On, as the run was meant to be that large"},
     Key{"recovery", "silent", SETTING(recovery.silent_s), "3.0", "seconds",
-        "A worker without a sign of life for so long is lost, 0: never", from_zero_to(86400)},
+        "A worker without a sign of life for so long is lost, 0: never. One that still gets a "
+        "little "
+        "processor time, on a host whose processors others want, has 30 s more",
+        from_zero_to(86400)},
     Key{"recovery", "hang", SETTING(recovery.hang_s), "5.0", "seconds",
         "A worker whose action takes this long, and 8 times as long as the longest so far, is lost "
         "too; 0: never",

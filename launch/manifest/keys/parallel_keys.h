@@ -18,6 +18,28 @@ inline constexpr std::array<std::string_view, 3> kReduceEvery{"auto", "step", "m
 inline constexpr std::array<std::string_view, 2> kOnDifference{"stop", "repair"};
 inline constexpr std::array<std::string_view, 2> kWires{"float32", "bfloat16"};
 
+/// The keys of a table [[stage]].
+inline constexpr std::array kStageKeys{
+    Key{"stage", "dp", MEMBER(Settings::Stage, dp), "mesh.dp", "replicas",
+        "Replicas of the stage; those of two neighbours divide one another. Samples of a "
+        "microbatch are batch.micro where stages have most replicas, and as many more as there are "
+        "fewer",
+        from_one_to(1024), "replicas data_parallel_size"},
+    Key{"stage", "tp", MEMBER(Settings::Stage, tp), "mesh.tp", "shards",
+        "Shards of each replica of the stage", from_one_to(1024), "shards tensor_parallel_size"},
+    Key{"stage", "layers", MEMBER(Settings::Stage, layers), "mesh.layout", "layers",
+        "Layers of the stage; either all tables have it or none, in place of mesh.layout, where "
+        "stages have one chunk",
+        from_one_to(4096), "num_layers"},
+    Key{"stage", "device", MEMBER(Settings::Stage, device), "cluster.device", "",
+        "What the stage computes with; all stages have cluster.device, and another one is refused",
+        kAny, "device_type"},
+    Key{"stage", "hosts", MEMBER(Settings::Stage, hosts), "cluster.hosts", "hosts",
+        "Hosts of cluster.hosts on which alone the stage lies: names, which may have ranges as "
+        "n[01-04], or numbers from 0 on. It stays there when workers are lost, spares take over, "
+        "or it is scaled; only if all of them are lost, others go on with fewer stages",
+        kNotNegative, "nodes machines"}};
+
 inline constexpr std::array kParallelKeys{
     Key{"mesh", "pp", SETTING(mesh.pp), "1", "stages",
         "Pipeline stages, a process each; one process unless asked for", from_one_to(1024),
@@ -33,6 +55,9 @@ inline constexpr std::array kParallelKeys{
         from_one_to(1024),
         "tensor_parallel tensor_parallel_size tensor_parallel_degree tensor_model_parallel_size "
         "tp_size model_parallel_size"},
+    Key{"mesh", "stage", SETTING(stages), "[]", "",
+        "Widths of the stages where they differ: one table [[stage]] for each stage, in order, "
+        "with the keys below. What a table leaves out is as the keys above say. None: all alike"},
     Key{"mesh", "sequence_parallel", SETTING(mesh.sequence_parallel), "false", "",
         "Whether shards divide the tokens between their layers too, which takes less memory and "
         "the same communication. Has no effect on one shard"},
@@ -43,6 +68,12 @@ inline constexpr std::array kParallelKeys{
         "How layers are split over chunks: even (or empty), ends, parameters, the layers of each "
         "chunk as 3,2,1, or Megatron-LM's letters; the rules are below. Even is right if layers "
         "outweigh embedding and head"},
+    Key{"mesh", "auto", SETTING(auto_mesh), "false", "",
+        "Whether launch and plan take the layout with the shortest step that the planner's search "
+        "finds for the devices at hand; what it finds stands in the saved manifest, with false "
+        "here. Then pp, dp, tp, sequence_parallel, layout, schedule.kind and schedule.chunks are "
+        "left out, and batch.micro, recompute.mode and data_parallel.sharding stay as they are if "
+        "they are given. Off, as the bits of a run then follow from the machine"},
 
     Key{"schedule", "kind", SETTING(schedule.kind), "\"1f1b\"", "",
         "A schedule's name, csv, or auto, which measures some steps and then takes the fastest "

@@ -20,6 +20,18 @@ struct Settings : actors::RunSpec {
   Eval::Set eval_text;     ///< eval.files and the keys for them, in place of eval.sets
   std::array<double, 2> betas{};
 
+  /// A table [[stage]]: what a stage has other than [mesh] says; 0: as it says.
+  struct Stage {
+    std::int64_t dp = 0;
+    std::int64_t tp = 0;
+    std::int64_t layers = 0;  ///< 0 also once they stand in mesh.layout
+    std::string device;       ///< the name of cluster.device, which all have; empty: as it says
+    std::vector<std::string> hosts{};  ///< names or numbers of some of cluster.hosts; empty: any
+    bool operator==(const Stage&) const = default;
+  };
+  std::vector<Stage> stages;  ///< one for each stage, or none
+  bool auto_mesh = false;     ///< mesh.auto: a search replaces the layout before the run begins
+
   std::vector<std::string> hosts;  ///< cluster.hosts, lists that become spec.cluster.hosts
 
   enum class ReduceEvery { automatic, step, microbatch };
@@ -36,7 +48,7 @@ struct Settings : actors::RunSpec {
     std::vector<std::string> forward;  ///< variables that agents are given
     bool mixed_cpus = false;
     bool trusted_network = false;  ///< ranks may have addresses that are not private
-    double director_wait_s = 0;  ///< for which agents wait for another launcher; 0: not at all
+    double director_wait_s = 0;    ///< for which agents wait for another launcher; 0: not at all
   } engine;
 
   bool other_data = false;     ///< checkpoint.other_data

@@ -14,11 +14,15 @@ namespace troupe::launch {
 inline constexpr std::array<std::string_view, 2> kReaders{"every-shard", "first-shard"};
 inline constexpr std::array<std::string_view, 4> kDecays{"constant", "linear", "cosine", "wsd"};
 
+inline constexpr std::array<std::string_view, 3> kValidations{"barrier", "post", "auto"};
+
 inline constexpr std::array kTrainingKeys{
     Key{"data", "files", SETTING(text.files), "[]", "paths",
         "Text files or globs in order (each glob sorted bytewise), or one .bin with its .idx; JSON "
-        "lines (.jsonl, .ndjson, .json) are read as the \"text\" of every line, its \"prompt\" and "
-        "\"response\", or its \"messages\". This or data.mix must be given",
+        "(.jsonl, .ndjson, .json: objects in lines, or one list of them) is read by the members of "
+        "each object: \"text\", \"messages\", \"prompt\" with \"response\", or those of alpaca, "
+        "dolly "
+        "and ShareGPT. All may be packed by gzip, zstd or xz. This or data.mix must be given",
         kAny,
         "dataset data_path data.path data.paths data_files train_data train_file train_files "
         "corpus"},
@@ -27,8 +31,8 @@ inline constexpr std::array kTrainingKeys{
         "are drawn by weight, and each source is read in its own order, again when it ends",
         kAny, "data_mix mixture data_weights blend"},
     Key{"data", "tokenizer", SETTING(data.tokenizer), "\"bytes\"", "path",
-        "A tokenizer.json, a SentencePiece .model, or bytes, which needs no file: a token's id is "
-        "the byte's value",
+        "A tokenizer.json, a SentencePiece .model, a tekken.json, a file of tiktoken, a vocab.json "
+        "beside its merges.txt, or bytes, which needs no file: a token's id is the byte's value",
         kAny, "tokenizer_path tokenizer_name tokenizer_model tokenizer_file"},
     Key{"data", "shuffle", SETTING(data.shuffle), "false", "",
         "Samples of each source in a seeded random order; off, so that others can replay a run"},
@@ -36,6 +40,27 @@ inline constexpr std::array kTrainingKeys{
         "Which tokens of a document are trained: all but the first; or response, those of the "
         "\"response\" of each line of JSON, not those of its \"prompt\", or what the assistant "
         "says in its \"messages\". All, as plain text has no prompts"},
+    Key{"data", "fields", SETTING(data.rules.fields), "{}", "",
+        "What the members of JSON objects are called, by the names that are known here: text, "
+        "prompt, response, messages, instruction, input, output, system, tools, as in {prompt = "
+        "\"question\", response = \"answer\"}. Empty: they are found by their names",
+        kAny, "columns field_mapping column_mapping"},
+    Key{"data", "on_bad_line", SETTING(data.rules.on_bad_line, stages::kBadLinesNames), "\"stop\"",
+        "",
+        "What becomes of an object of JSON that is broken or no document: stop refuses the file; "
+        "skip leaves it out, and tells how many there were. stop, as losses are seldom meant"},
+    Key{"data", "bos", SETTING(data.rules.bos), "\"auto\"", "",
+        "The token that a document begins with, by name, or none. auto: what the tokenizer's own "
+        "files put before a text, but nothing before texts that are joined. generate begins a "
+        "prompt so",
+        kAny, "bos_token add_bos add_bos_token"},
+    Key{"data", "end_of_document", SETTING(data.rules.end_of_document), "\"auto\"", "",
+        "The token that a document ends with, by name, or none. auto: what the tokenizer's own "
+        "files put behind a text, but nothing behind texts that are joined",
+        kAny, "append_eod eod eod_token eos_token add_eos_token"},
+    Key{"data", "date", SETTING(data.rules.date), "\"\"", "",
+        "The day that chat templates are told, as 2024-07-26. Empty: the day of the first start, "
+        "which the resolved manifest keeps, if the template asks for one"},
     Key{"data", "reader", SETTING(data.first_shard_reads, kReaders), "\"every-shard\"", "",
         "Which shards of a stage open the token files: each, as to read a file again costs "
         "nothing; or the first alone, which sends the others the tokens of each step, where they "
@@ -95,6 +120,13 @@ inline constexpr std::array kTrainingKeys{
     Key{"optimizer", "min_lr", SETTING(optimizer.min_lr), "0.0", "",
         "Learning rate at the end of the decay; by default it decays to 0", kFinite,
         "lr_min final_lr end_lr min_learning_rate"},
+    Key{"optimizer", "validation", SETTING(validation, kValidations), "\"auto\"", "",
+        "When a stage updates its weights: at a barrier, once the norm of the whole gradient is "
+        "known; or post, as soon as its own gradients are summed, after which it goes on with the "
+        "forwards of the next step, and makes the update again where something was clipped; or "
+        "auto, post under schedules whose stages end apart (zb-h2, zb-2p, zb-auto, zb-v, "
+        "zb-v-static), if recovery keeps the state before an update anyway. The bits are the same",
+        kAny, "post_validation enable_optimizer_post_validation optimizer_post_validation"},
     Key{"optimizer", "group", SETTING(model.groups), "[]", "",
         "Parameters that are trained otherwise, each a table [[optimizer.group]] with the keys "
         "below. The first table that matches a parameter decides; what none matches is trained as "

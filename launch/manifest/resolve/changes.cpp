@@ -14,13 +14,14 @@ namespace {
 
 /// Tables and keys that change no bit of a loss: how a run is watched, saved and divided over
 /// stages.
-constexpr std::array<std::string_view, 28> kWithoutEffect{
+constexpr std::array<std::string_view, 29> kWithoutEffect{
     "run.name",
     "run.dir",
     "run.max_steps",
     "run.derived",
     "run.changed",
     "data.tokens",
+    "optimizer.validation",
     "mesh.pp",
     "mesh.layout",
     "schedule.chunks",

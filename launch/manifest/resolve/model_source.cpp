@@ -75,7 +75,15 @@ void resolve_source(Manifest& m) {
               "but not trained; name a LlamaForCausalLM",
               from);
   take_model(source->info().model, m);
-  m.derive(m->data.tokenizer, source->tokenizer());
+  const std::string tokenizer = source->tokenizer();
+  if (tokenizer.empty() && !m.given(m->data.tokenizer))
+    m.fail_as(
+        ErrorKind::data, from,
+        "{} has a vocabulary of {} tokens, but no tokenizer that can be read (tokenizer.json, "
+        "tokenizer.model, tekken.json, .tiktoken, or vocab.json and merges.txt); put it "
+        "there, or name one in data.tokenizer",
+        from, source->info().model.vocab_size);
+  m.derive(m->data.tokenizer, tokenizer);
 }
 
 }  // namespace troupe::launch

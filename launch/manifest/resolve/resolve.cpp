@@ -7,12 +7,16 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 #include <variant>
 
 #include "actors/topology/layer_split.h"
 #include "launch/manifest/resolve/model_source.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "schedules/analysis/validate.h"
 #include "schedules/generators/generators.h"
+#include "stages/corpus/chat/chat_date.h"
+#include "stages/corpus/chat/chat_template.h"
 #include "stages/storage/input_file.h"
 
 namespace troupe::launch {
@@ -142,6 +146,25 @@ int chunks_of_schedule(const Manifest& m) {
   return std::max(1, (plan->num_chunks() + plan->num_ranks() - 1) / plan->num_ranks());
 }
 
+/// Replaces the layers of [[stage]] tables by mesh.layout, which says the same.
+void resolve_stage_layers(Manifest& m) {
+  const auto has_layers = [](const Settings::Stage& stage) { return stage.layers > 0; };
+  const auto all = std::ranges::count_if(m->stages, has_layers);
+  if (all == 0) return;
+  if (all != std::ssize(m->stages))
+    m.fail(m->stages, "{} of {} [[stage]] tables have layers; give all or none", all,
+           m->stages.size());
+  if (!m->layout.empty())
+    m.fail(m->layout, "mesh.layout and the layers of [[stage]] are both given; take one of them");
+  if (chunks_of_schedule(m) != 1 || (m.given(m->schedule.chunks) && m->schedule.chunks != 1))
+    m.fail(m->stages,
+           "the layers of a [[stage]] are those of one chunk, but its stages have several; say in "
+           "mesh.layout how many layers each chunk has");
+  std::vector<std::int64_t> layers;
+  for (Settings::Stage& stage : m->stages) layers.push_back(std::exchange(stage.layers, 0));
+  m.settle(m.key_of(m->layout), fmt::format("{}", fmt::join(layers, ",")));
+}
+
 /// Derives what follows from mesh and schedule.
 void resolve_shape(Manifest& m, const Machine& machine) {
   m.derive(m->schedule.chunks, chunks_of_schedule(m));
@@ -149,7 +172,7 @@ void resolve_shape(Manifest& m, const Machine& machine) {
                                                 .pin = std::nullopt,
                                                 .spin = std::nullopt,
                                                 .cores = machine.own_cores()},
-                                               std::int64_t{m->mesh.pp} * m->mesh.dp * m->mesh.tp);
+                                               to_run_spec(m).num_ranks());
   m.derive(m->cluster.pin, use.pin);
   m.derive(m->cluster.spin, use.spin);
 }
@@ -159,7 +182,8 @@ void resolve_paths(Manifest& m) {
   if (tokenizer.empty())
     m.fail(
         tokenizer,
-        "data.tokenizer is empty; it must be 'bytes', a SentencePiece .model or a tokenizer.json");
+        "data.tokenizer is empty; it must be 'bytes', a SentencePiece .model, a tokenizer.json, a "
+        "tekken.json, a file of tiktoken or a vocab.json");
   if (tokenizer != "bytes") tokenizer = m.absolute(m.key_of(tokenizer), tokenizer);
   if (std::string& resume = m->checkpoint.resume; !resume.empty())
     resume = m.absolute(m.key_of(resume), resume);
@@ -172,6 +196,14 @@ void resolve_paths(Manifest& m) {
        {&m->text.tokens, &m->data.digest, &m->eval_text.tokens, &m->eval_text.digest})
     m.resolve(*unknown, "");
   m.resolve(m->eval_text.samples, 0);
+}
+
+/// A template that asks for the day is told that of the first start, so that the run repeats.
+void resolve_date(Manifest& m) {
+  const std::string& date = m->data.rules.date;
+  if (date.empty() && m.about(m->data.tokenizer,
+                              [&] { return stages::chat_template_reads_date(m->data.tokenizer); }))
+    m.settle(m.key_of(date), stages::today());
 }
 
 /// The text of mesh.layout for a shape: the current text if it still describes the shape's layout.
@@ -187,6 +219,26 @@ std::string layout_text(const actors::RunSpec& spec, const actors::ClusterShape&
   return fmt::format("{}", fmt::join(layers, ","));
 }
 
+/// Says the mesh of a shape: stages that differ in width have tables.
+void set_mesh(Manifest& manifest, const actors::RunSpec::Mesh& mesh) {
+  manifest->mesh.pp = mesh.pp;
+  Stages stages;
+  for (const auto& [dp, tp] : mesh.widths) stages.push_back({.dp = dp, .tp = tp});
+  // Hosts of their own say nothing of another number of stages.
+  for (std::size_t stage = 0;
+       std::ssize(manifest->stages) == mesh.pp && stage < manifest->stages.size(); ++stage)
+    if (const auto& hosts = manifest->stages[stage].hosts; !hosts.empty()) {
+      stages.resize(manifest->stages.size());
+      stages[stage].hosts = hosts;
+    }
+  if (mesh.is_even()) {
+    manifest->mesh.dp = mesh.dp;
+    manifest->mesh.tp = mesh.tp;
+  }
+  if (stages != manifest->stages)
+    manifest.settle(manifest.key_of(manifest->stages), std::move(stages));
+}
+
 }  // namespace
 
 void resolve(Manifest& manifest, const Machine& machine) {
@@ -196,15 +248,15 @@ void resolve(Manifest& manifest, const Machine& machine) {
   if (!manifest.given(manifest->optimizer.decay_steps))
     manifest.resolve(manifest->optimizer.decay_steps, decay_steps(manifest));
   resolve_plan_file(manifest);
+  resolve_stage_layers(manifest);
   resolve_shape(manifest, machine);
   resolve_paths(manifest);
+  resolve_date(manifest);
 }
 
 Manifest with_shape(Manifest manifest, const actors::ClusterShape& shape, const Machine& machine) {
   const auto& [kind, chunks, csv, costs] = shape.schedule;
-  manifest->mesh.pp = shape.mesh.pp;
-  manifest->mesh.dp = shape.mesh.dp;
-  manifest->mesh.tp = shape.mesh.tp;
+  set_mesh(manifest, shape.mesh);
   manifest->layout = layout_text(*manifest, shape);
   manifest->schedule.kind = kind;
   manifest->schedule.csv = csv;

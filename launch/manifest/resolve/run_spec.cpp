@@ -1,8 +1,70 @@
 #include "launch/manifest/resolve/run_spec.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
 #include "launch/host/host_list.h"
+#include "schedules/plan/counted.h"
 
 namespace troupe::launch {
+
+namespace {
+
+/// The width of each stage for which there is a table, as many as stages at most.
+std::vector<actors::RunSpec::Width> widths_of(const Settings& settings) {
+  std::vector<actors::RunSpec::Width> widths;
+  const actors::RunSpec::Mesh& mesh = settings.mesh;
+  if (std::ssize(settings.stages) != mesh.pp) return widths;  // check() refuses it
+  const auto or_else = [](std::int64_t own, int of_mesh) {
+    return own > 0 ? static_cast<int>(own) : of_mesh;
+  };
+  for (const Settings::Stage& stage : settings.stages)
+    widths.push_back({.dp = or_else(stage.dp, mesh.dp), .tp = or_else(stage.tp, mesh.tp)});
+  return widths;
+}
+
+/// The names of the hosts that a table [[stage]] names, each by its name or by its number among the
+/// run's. Numbers stay where the run has none yet, as where a command gives them later.
+std::vector<std::string> hosts_of_stage(const Manifest& m, std::size_t stage,
+                                        const std::vector<actors::Host>& hosts) {
+  std::vector<std::string> own;
+  for (const std::string& entry : m->stages[stage].hosts) {
+    const bool is_number =
+        !entry.empty() && std::ranges::all_of(entry, [](char c) { return c >= '0' && c <= '9'; });
+    if (is_number && hosts.empty()) {
+      own.push_back(entry);
+      continue;
+    }
+    if (!is_number) {
+      const std::string where = fmt::format("{}: hosts of [[stage]] {}", m.where(m->stages), stage);
+      for (const actors::Host& host : parse_hosts({&entry, 1}, where, ErrorKind::manifest))
+        own.push_back(host.name);
+      continue;
+    }
+    std::size_t number = 0;
+    const auto read = std::from_chars(entry.data(), entry.data() + entry.size(), number);
+    if (read.ec != std::errc() || number >= hosts.size())
+      m.fail(m->stages, "[[stage]] {} has the host number {}, but cluster.hosts names {}, 0 to {}",
+             stage, entry, schedules::counted(std::ssize(hosts), "host"), hosts.size() - 1);
+    own.push_back(hosts[number].name);
+  }
+  return own;
+}
+
+/// RunSpec::Cluster::stage_hosts.
+std::vector<std::vector<std::string>> stage_hosts_of(const Manifest& m,
+                                                     const std::vector<actors::Host>& hosts) {
+  std::vector<std::vector<std::string>> own;
+  for (std::size_t stage = 0; stage < m->stages.size(); ++stage)
+    own.push_back(hosts_of_stage(m, stage, hosts));
+  if (std::ranges::all_of(own, [](const auto& names) { return names.empty(); })) own.clear();
+  return own;
+}
+
+}  // namespace
 
 actors::RunSpec to_run_spec(const Manifest& m) {
   actors::RunSpec spec = *m;
@@ -15,6 +77,8 @@ actors::RunSpec to_run_spec(const Manifest& m) {
   spec.optimizer.beta1 = m->betas[0];
   spec.optimizer.beta2 = m->betas[1];
   spec.optimizer.max_steps = spec.max_steps;
+  if (std::vector<actors::RunSpec::Width> widths = widths_of(*m); !widths.empty())
+    spec.mesh.set_widths(std::move(widths));
   if (spec.mesh.tp == 1) spec.mesh.sequence_parallel = false;
   if (spec.data_parallel.buckets.count > 0) spec.data_parallel.buckets.size = 0;
   spec.data_parallel.every_microbatch = m->reduce_every != Settings::ReduceEvery::step;
@@ -24,6 +88,7 @@ actors::RunSpec to_run_spec(const Manifest& m) {
   if (!m->hosts.empty())
     spec.cluster.hosts =
         parse_hosts(m->hosts, m.where(m->hosts) + ": cluster.hosts", ErrorKind::manifest);
+  spec.cluster.stage_hosts = stage_hosts_of(m, spec.cluster.hosts);
   // A clock decides between near-equals differently each time, and so would give another run of the
   // same manifest other bits.
   tensor::DeviceSpec& device = spec.cluster.device;

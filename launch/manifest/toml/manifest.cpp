@@ -62,6 +62,13 @@ struct Printer {
   std::string operator()(const stages::ParameterGroup& row) const { return row_text(row); }
   std::string operator()(const Source& row) const { return row_text(row); }
   std::string operator()(const EvalSet& row) const { return row_text(row); }
+  std::string operator()(const Settings::Stage& row) const { return row_text(row); }
+  std::string operator()(const Names& names) const {
+    std::vector<std::string> members;
+    for (const auto& [name, text] : names)
+      members.push_back(fmt::format("{} = {}", name, quoted(text)));
+    return fmt::format("{{{}}}", fmt::join(members, ", "));
+  }
   std::string operator()(const auto& list) const {
     std::vector<std::string> items;
     for (const auto& item : list) items.push_back((*this)(item));

@@ -11,6 +11,9 @@
 namespace troupe::launch {
 namespace {
 
+/// The name of the tables that mesh.stage is written as.
+constexpr std::string_view kStageTables = "stage";
+
 std::string place_of(const std::string& file, const toml::source_region& region) {
   return fmt::format("{}:{}:{}", file, region.begin.line, region.begin.column);
 }
@@ -100,6 +103,7 @@ class ManifestParser {
 
  private:
   void read_table(std::string_view table, const toml::table& nodes);
+  void read_stages(const toml::node& node);
   void set(const Key& key, Value value, Manifest::Origin origin, const std::string& place);
 
   Manifest& manifest_;
@@ -133,12 +137,28 @@ void ManifestParser::file(std::string_view text) {
   const auto tables = manifest_tables();
   for (const auto& [name, node] : root) {
     const std::string place = place_of(manifest_.name_, name.source());
+    if (name.str() == kStageTables) {
+      read_stages(node);
+      continue;
+    }
     if (std::ranges::find(tables, name.str()) == tables.end())
       refuse(place, unknown_top(name.str(), node));
     if (!node.is_table())
       refuse(place, fmt::format("[{}] must be a table, not {}", name.str(), name_of(node.type())));
     read_table(name.str(), *node.as_table());
   }
+}
+
+/// Tables [[stage]] stand for themselves, as what they hold is more than a setting of [mesh].
+void ManifestParser::read_stages(const toml::node& node) {
+  const Key& key = manifest_.key_of(manifest_->stages);
+  if (manifest_.given(key))
+    refuse(place_of(manifest_.name_, node.source()),
+           "[[stage]] tables and mesh.stage are both given; take one of them");
+  const auto place = [this](const toml::node& at) {
+    return place_of(manifest_.name_, at.source());
+  };
+  set(key, value_of(key, node, place), Manifest::Origin::file, place(node));
 }
 
 void ManifestParser::read_table(std::string_view table, const toml::table& nodes) {

@@ -129,6 +129,16 @@ std::optional<Value> texts_of(const toml::array& list) {
   return texts;
 }
 
+/// A table of texts; none if it is something else.
+std::optional<Value> names_of(const toml::table& table) {
+  Names names;
+  for (const auto& [name, node] : table) {
+    if (!node.is_string()) return std::nullopt;
+    names[std::string(name.str())] = *node.value<std::string>();
+  }
+  return names;
+}
+
 /// The node as a value of the key's kind; none if it has another type.
 std::optional<Value> convert(const toml::node& node, const Key& key, const PlaceOf& place_of) {
   switch (key.kind()) {
@@ -157,6 +167,10 @@ std::optional<Value> convert(const toml::node& node, const Key& key, const Place
       return rows_of<EvalSet>(node, place_of);
     case Kind::groups:
       return rows_of<stages::ParameterGroup>(node, place_of);
+    case Kind::stages:
+      return rows_of<Settings::Stage>(node, place_of);
+    case Kind::names:
+      if (node.is_table()) return names_of(*node.as_table());
   }
   return std::nullopt;
 }
@@ -172,7 +186,7 @@ std::string_view brief(std::string_view word) {
 }
 
 std::string_view name_of(Kind kind) {
-  constexpr std::array<std::string_view, 9> kNames{
+  constexpr std::array<std::string_view, 11> kNames{
       "true or false",
       "an integer",
       "a number",
@@ -181,7 +195,9 @@ std::string_view name_of(Kind kind) {
       "a list of two numbers",
       "a list of tables, as [[data.mix]] makes it",
       "a list of tables, as [[eval.set]] makes it",
-      "a list of tables, as [[optimizer.group]] makes it"};
+      "a list of tables, as [[optimizer.group]] makes it",
+      "a list of tables, as [[stage]] makes it",
+      "a table of texts, as {prompt = \"question\"}"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

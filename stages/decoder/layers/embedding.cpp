@@ -58,7 +58,7 @@ void Embedding::finish_output(const EmbeddingParameters& weights, const Embeddin
     ops_.add_rows(stream, weights.positions, own(kept.positions), x);
   else if (weights.positions)
     ops_.add_positions(stream, used(weights.positions), first_token_, x);
-  if (kept.dropout.drops()) ops_.dropout(stream, kept.dropout.dropout, kept.dropout.tokens, x, x);
+  if (kept.dropout.drops()) kept.dropout.apply(ops_, stream, x, x);
 }
 
 Tensor Embedding::used(const Tensor& positions) const {

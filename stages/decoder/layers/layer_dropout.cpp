@@ -1,5 +1,9 @@
 #include "stages/decoder/layers/layer_dropout.h"
 
+#include <algorithm>
+
+#include "tensor/parallel/division.h"
+
 namespace troupe::stages {
 
 using tensor::Random;
@@ -24,11 +28,29 @@ LayerDropout::LayerDropout(const LayerSpec& spec)
       probabilities_(spec.seed, "dropout.attention.probabilities"),
       feed_forward_(spec.seed, "dropout.feed_forward") {}
 
+void HiddenDropout::apply(tensor::Ops& ops, tensor::Stream& stream, const tensor::Tensor& x,
+                          const tensor::Tensor& y, const tensor::Tensor& residual) const {
+  const std::int64_t rows = x.shape[0];
+  for (std::int64_t row = 0, count = rows; row < rows; row += count) {
+    const std::int64_t of_batch = before + row, runs = run > 0 ? of_batch / run : 0;
+    if (run > 0) count = std::min(rows - row, (runs + 1) * run - of_batch);
+    const auto part = [&](const tensor::Tensor& of) {
+      return of ? tensor::row_view(of, row, count) : of;
+    };
+    ops.dropout(stream, dropout,
+                {.columns = columns, .first_row = first_row + of_batch + runs * gap}, part(x),
+                part(y), part(residual));
+  }
+}
+
 HiddenDropout LayerDropout::hidden(const Random& random, const BatchPlace& place,
                                    std::int64_t tokens) const {
-  const std::int64_t first = place.first_sample * seq_len_ + shard_ * shape_.own_tokens(tokens);
   return {.dropout = {hidden_p_, random.part(number(place.step)).key()},
-          .tokens = {.columns = shape_.C, .first_row = first}};
+          .columns = shape_.C,
+          .first_row = place.first_sample * seq_len_,
+          .run = place.run * seq_len_,
+          .gap = place.gap * seq_len_,
+          .before = shard_ * shape_.own_tokens(tokens)};
 }
 
 HiddenDropout LayerDropout::of_embedding(const BatchPlace& place, std::int64_t tokens) const {
@@ -42,14 +64,16 @@ BlockDropout LayerDropout::of_block(int layer, const BatchPlace& place, std::int
           .probabilities = {
               .dropout = {attention_p_, probabilities_.part(l).part(number(place.step)).key()},
               .sequences = global_samples_,
-              .first_sequence = place.first_sample}};
+              .first_sequence = place.first_sample,
+              .run = place.run,
+              .gap = place.gap}};
 }
 
 const tensor::Tensor& gradient_before(const HiddenDropout& dropout, tensor::Ops& ops,
                                       tensor::Stream& stream, const tensor::Tensor& dy,
                                       const tensor::Tensor& dropped) {
   if (!dropout.drops()) return dy;
-  ops.dropout(stream, dropout.dropout, dropout.tokens, dy, dropped);
+  dropout.apply(ops, stream, dy, dropped);
   return dropped;
 }
 

@@ -11,9 +11,16 @@ namespace troupe::stages {
 /// Dropout of the tokens [S, C] between layers, in one microbatch.
 struct HiddenDropout {
   tensor::Dropout dropout;     ///< p = 0: none
-  tensor::MatrixSlice tokens;  ///< their place among the tokens [global_samples * seq_len, C]
+  std::int64_t columns = 0;    ///< C
+  std::int64_t first_row = 0;  ///< of the microbatch, among the step's [global_samples * seq_len]
+  std::int64_t run = 0;        ///< so many of its rows follow each other there; 0: all
+  std::int64_t gap = 0;        ///< rows of others between two runs
+  std::int64_t before = 0;     ///< rows of the microbatch before the shard's
 
   bool drops() const { return dropout.p > 0; }
+  /// y = x where kept, times the scale, + residual if there is one. y may be x or residual itself.
+  void apply(tensor::Ops& ops, tensor::Stream& stream, const tensor::Tensor& x,
+             const tensor::Tensor& y, const tensor::Tensor& residual = {}) const;
 };
 
 /// Dropout of one decoder layer in one microbatch.

@@ -93,7 +93,7 @@ void Sublayer::finish_output(const SublayerCall& call) const {
   const bool adds_all = !dropout.drops() && !fuses_residual(dropout);
   products_.out->add_bias_and_residual(stream, call.weights.master.out.bias,
                                        adds_all ? x : Tensor{}, y);
-  if (dropout.drops()) ops_.dropout(stream, dropout.dropout, dropout.tokens, y, y, x);
+  if (dropout.drops()) dropout.apply(ops_, stream, y, y, x);
 }
 
 void Sublayer::recompute(const ActivationGroups& discarded, const SublayerCall& call) const {

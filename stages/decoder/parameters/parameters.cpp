@@ -54,9 +54,8 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
     : layout_(lay_out_parameters(spec)),
       ops_(device.ops()),
       divides_gradients_(spec.state.gradients && spec.training) {
-  const bool divides_weights = spec.state.weights;
-  TROUPE_ASSERT(!spec.keep_previous || (!divides_gradients_ && !divides_weights));
-  weight_memory_ = allocate(device, divides_weights ? layout_.head_use_begin : layout_.size);
+  const std::int64_t weights = spec.state.weights ? layout_.head_use_begin : layout_.size;
+  weight_memory_ = allocate(device, weights);
   gathered_memory_ = allocate(device, layout_.forward_slots.size + layout_.backward_slots.size);
   if (spec.training) {
     gradient_memory_ = allocate(device, divides_gradients_ ? layout_.kept_size : layout_.size);
@@ -67,8 +66,11 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
     if (!divides_gradients_) tied_memory_ = allocate(device, layout_.tied_size);
   }
   if (spec.training && spec.keep_previous) {
-    previous_memory_ = allocate(device, layout_.size + 2 * layout_.moments);
-    saved_weights_ = view(previous_memory_, 0, {layout_.size});
+    const std::int64_t twins = 2 * layout_.twin_moments;
+    previous_memory_ = allocate(device, weights + twins + 2 * layout_.moments);
+    saved_ = {{view(weight_memory_, 0, {weights}), view(previous_memory_, 0, {weights})}};
+    if (twins > 0)
+      saved_.push_back({view(twin_memory_, 0, {twins}), view(previous_memory_, weights, {twins})});
   }
   for (const ParameterLayout::Entry& entry : layout_.entries) {
     all_.push_back({.name = entry.info.name,
@@ -93,8 +95,9 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
   next_ = all_;
   for (std::size_t i = 0; previous_memory_.data() && i < next_.size(); ++i) {
     const auto& moments = layout_.entries[i].moments;
-    next_[i].exp_avg = view(previous_memory_, moments, layout_.size);
-    next_[i].exp_avg_sq = view(previous_memory_, moments, layout_.size + layout_.moments);
+    const std::int64_t begin = saved_elements();
+    next_[i].exp_avg = view(previous_memory_, moments, begin);
+    next_[i].exp_avg_sq = view(previous_memory_, moments, begin + layout_.moments);
   }
 }
 
@@ -214,12 +217,18 @@ void Parameters::view_buckets(const StageSpec& spec) {
   }
 }
 
-void Parameters::save_weights(tensor::Stream& stream) const {
-  ops_.copy(stream, weights_, saved_weights_);
+void Parameters::save_in_place(tensor::Stream& stream) const {
+  for (const Saved& saved : saved_) ops_.copy(stream, saved.updated, saved.copy);
 }
 
-void Parameters::restore_weights(tensor::Stream& stream) const {
-  ops_.copy(stream, saved_weights_, weights_);
+void Parameters::restore_in_place(tensor::Stream& stream) const {
+  for (const Saved& saved : saved_) ops_.copy(stream, saved.copy, saved.updated);
+}
+
+std::int64_t Parameters::saved_elements() const {
+  std::int64_t elements = 0;
+  for (const Saved& saved : saved_) elements += saved.copy.num_elements();
+  return elements;
 }
 
 std::int64_t Parameters::give_up_gradients(tensor::Device& device) {

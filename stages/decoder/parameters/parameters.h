@@ -23,8 +23,9 @@ class Parameters {
   /// The parameters with the moments that the next update writes, which are others than those of
   /// all() if keep_previous is set.
   std::span<const Parameter> next() const { return next_; }
-  void save_weights(tensor::Stream& stream) const;
-  void restore_weights(tensor::Stream& stream) const;
+  /// Copies aside what an update changes in place: weights, and moments of twins.
+  void save_in_place(tensor::Stream& stream) const;
+  void restore_in_place(tensor::Stream& stream) const;
   /// Exchanges the moments of next() and all().
   void swap_moments();
   /// Stage::give_up_gradients(), and what makes it undone. The device is that of the parameters.
@@ -59,6 +60,7 @@ class Parameters {
  private:
   using Views = std::vector<tensor::Tensor>;  // by number in all()
 
+  std::int64_t saved_elements() const;
   void view_whole(const StageSpec& spec);
   std::array<const tensor::Buffer*, 3> gradient_buffers() const {
     return {&gradient_memory_, &bucket_memory_, &tied_memory_};
@@ -89,8 +91,12 @@ class Parameters {
   tensor::Tensor gradients_;
   tensor::Tensor head_use_;  ///< where backwards write the head's use if both uses are here
   tensor::Tensor forward_head_use_, backward_head_use_;  ///< its weights, if gathered apart
-  tensor::Buffer previous_memory_;                       ///< weights, then two moments
-  tensor::Tensor weights_, saved_weights_;
+  tensor::Buffer previous_memory_;                       ///< saved_, then two moments
+  tensor::Tensor weights_;
+  struct Saved {
+    tensor::Tensor updated, copy;
+  };
+  std::vector<Saved> saved_;  ///< of what updates change in place; none without keep_previous
   std::vector<Parameter> all_, next_;
   Views forward_views_, backward_views_, gradient_views_;
   std::vector<StateBucket> buckets_;

@@ -34,6 +34,7 @@ Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, cons
   const LayerSpec layer = {
       .model = spec.model,
       .micro = spec.micro,
+      .lanes = spec.lanes,
       .seq_len = spec.seq_len,
       .documents = spec.documents,
       .global_samples = spec.global_tokens / spec.seq_len,
@@ -80,9 +81,7 @@ class TransformerStage final : public Stage {
     for (Chunk& chunk : chunks_) chunk.set_gate(gate);
   }
   tensor::Shape edge_shape() const override {
-    const std::int64_t tokens = spec_.micro * spec_.seq_len;
-    return stages::edge_shape(row_sizes(spec_.documents, tokens, spec_.sharding.size).capacity,
-                              spec_.model.hidden_size, spec_.sharding);
+    return stages::edge_shape(spec_.rows().capacity, spec_.model.hidden_size, spec_.sharding);
   }
   tensor::DType edge_dtype() const override { return spec_.model.dtype; }
 
@@ -101,6 +100,7 @@ class TransformerStage final : public Stage {
     return pass == Pass::forward ? streams_.forward() : streams_.backward();
   }
   void synchronize() override;
+  void drop_step() override { streams_.synchronize(); }
   double collective_wait_s() const override;
   double evaluate(int chunk, const Tensor& input, const Tensor& output,
                   std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
@@ -125,6 +125,7 @@ class TransformerStage final : public Stage {
   void step_back() override;
   bool has_previous() const override { return has_previous_; }
   void weights_changed() override;
+  void weights_gathered() override { packed_is_stale_ = true; }
 
  private:
   void pack_if_stale();
@@ -282,7 +283,7 @@ void TransformerStage::squared_norms(std::span<double> out) const {
 }
 
 void TransformerStage::apply(const tensor::AdamWStep& step) {
-  if (spec_.keep_previous) parameters_.save_weights(streams_.backward());
+  if (spec_.keep_previous) parameters_.save_in_place(streams_.backward());
   const auto now = parameters_.all(), next = parameters_.next();
   updates_.clear();
   for (std::size_t i = 0; i < now.size(); ++i) {
@@ -317,7 +318,7 @@ void TransformerStage::add_update_of_twin(const Parameter& parameter,
 void TransformerStage::step_back() {
   TROUPE_ASSERT(has_previous_);
   streams_.synchronize();
-  parameters_.restore_weights(streams_.backward());
+  parameters_.restore_in_place(streams_.backward());
   streams_.synchronize();
   parameters_.swap_moments();
   weights_changed();
@@ -335,12 +336,14 @@ void plan_state(const StageSpec& spec, const ParameterLayout& layout, StageMemor
     return elements * static_cast<std::int64_t>(sizeof(float));
   };
   const StateSharding& state = spec.state;
-  memory.weights = bytes_of(state.weights ? layout.head_use_begin : layout.size);
+  const std::int64_t weights = state.weights ? layout.head_use_begin : layout.size;
+  memory.weights = bytes_of(weights);
   memory.gathered = bytes_of(layout.forward_slots.size + layout.backward_slots.size);
   if (!spec.training) return;
   memory.gradients = bytes_of(state.gradients ? layout.kept_size : layout.size + layout.tied_size);
   memory.buckets = bytes_of(layout.gradient_slots.size);
-  const std::int64_t previous = spec.keep_previous ? layout.size + 2 * layout.moments : 0;
+  const std::int64_t previous =
+      spec.keep_previous ? weights + 2 * layout.moments + 2 * layout.twin_moments : 0;
   memory.optimizer = bytes_of(2 * layout.moments + 2 * layout.twin_moments + previous);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "stages/corpus/text/documents.h"
+#include "stages/corpus/text/text_rules.h"
 #include "stages/files/hugging_face/side_files.h"
 #include "stages/model/model_config.h"
 #include "stages/model/sharding.h"
@@ -24,10 +25,11 @@ struct Training {
   std::uint64_t seed = 0;
   std::string digest;  ///< of the corpus (scan_tokens); empty if not known
   bool shuffle = false;
-  std::string documents{name_of(Documents::joined)};  ///< how the corpus becomes samples
-  std::string loss_on{name_of(LossOn::all)};          ///< which of their tokens are targets
-  std::int64_t global = 0;                            ///< samples per step
-  double lr = 0;                                      ///< of the last update
+  std::string documents{name_of(Documents::joined)};       ///< how the corpus becomes samples
+  std::string loss_on{name_of(LossOn::all)};               ///< which of their tokens are targets
+  std::string bos{kAutoMark}, end_of_document{kAutoMark};  ///< what is around them (TextRules)
+  std::int64_t global = 0;                                 ///< samples per step
+  double lr = 0;                                           ///< of the last update
   bool operator==(const Training&) const = default;
 };
 
@@ -101,7 +103,7 @@ class CheckpointReader {
   static std::unique_ptr<CheckpointReader> open(const std::filesystem::path& dir);
   virtual ~CheckpointReader() = default;
   virtual const CheckpointInfo& info() const = 0;
-  /// The path or name to pass to Tokenizer::open.
+  /// The path or name to pass to Tokenizer::open; empty if none is known.
   virtual std::string tokenizer() const = 0;
   /// Reads what checkpoints of a run that begins here are to keep.
   virtual ModelSource source() const = 0;

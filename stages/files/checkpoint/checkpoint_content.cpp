@@ -64,7 +64,8 @@ CheckpointContent open_checkpoint(const fs::path& dir) {
   model.dtype = content.info.model.dtype;
   model.groups = std::move(content.info.model.groups);
   content.info.model = std::move(model);
-  content.tokenizer = tokenizer_in(dir, content.info.tokenizer);
+  content.tokenizer =
+      tokenizer_or_bytes(dir, content.info.model.vocab_size, content.info.tokenizer);
   content.weights = map_tensors(content.weights_files);
   content.optimizer = map_tensors(content.optimizer_files);
   check_weights(content.weights, content.info.model);
@@ -79,7 +80,7 @@ CheckpointContent open_hugging_face(const fs::path& dir) {
   CheckpointContent content;
   content.info.model = read_hf_config(dir / kConfigFile).model;
   content.info.seq_len = std::min(content.info.model.max_position_embeddings, kLongestSample);
-  content.tokenizer = tokenizer_in(dir);
+  content.tokenizer = tokenizer_or_bytes(dir, content.info.model.vocab_size);
   content.info.tokenizer = content.tokenizer;
   content.weights_files = open_weight_files(dir);
   NamedTensors named = canonical_names(map_tensors(content.weights_files), content.info.model);

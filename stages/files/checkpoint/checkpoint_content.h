@@ -20,7 +20,7 @@ struct CheckpointContent {
   CheckpointContent& operator=(CheckpointContent&&) = default;
 
   CheckpointInfo info;
-  std::string tokenizer;  ///< for Tokenizer::open
+  std::string tokenizer;  ///< for Tokenizer::open; empty: not known
   std::vector<SafetensorsFile> weights_files, optimizer_files;
   TensorMap weights;    ///< by canonical names
   TensorMap optimizer;  ///< empty: there is no state of an optimizer

@@ -58,6 +58,9 @@ std::optional<Training> parse_training(const json& state, const std::filesystem:
     out.documents = get_member<std::string>(*training, "documents", path);
   if (training->contains("loss_on"))
     out.loss_on = get_member<std::string>(*training, "loss_on", path);
+  if (training->contains("bos")) out.bos = get_member<std::string>(*training, "bos", path);
+  if (training->contains("end_of_document"))
+    out.end_of_document = get_member<std::string>(*training, "end_of_document", path);
   return out;
 }
 
@@ -108,6 +111,8 @@ void write_checkpoint_state(const std::filesystem::path& dir, const CheckpointSt
                            {"shuffle", training->shuffle},
                            {"documents", training->documents},
                            {"loss_on", training->loss_on},
+                           {"bos", training->bos},
+                           {"end_of_document", training->end_of_document},
                            {"global", training->global},
                            {"lr", training->lr}};
   write_whole_file(dir / kStateFile, content.dump(2) + '\n');

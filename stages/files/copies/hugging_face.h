@@ -19,6 +19,9 @@ struct ModelCopy {
   std::vector<std::string> files;          ///< kept beside weights and config.json
   std::vector<std::string> unused_fields;  ///< of config.json: kept, but without effect in Troupe
   std::vector<std::string> left_out;       ///< tensors that the model does not need
+  /// How its tokenizer is read, where versions of transformers differ, or why it is not; else
+  /// empty.
+  std::string tokenizer;
 };
 
 /// Makes the checkpoint `to` of step 0 from a model's directory. It has the model's weights bit for

@@ -7,6 +7,7 @@
 #include "stages/files/checkpoint/checkpoint_state.h"
 #include "stages/files/copies/hugging_face.h"
 #include "stages/files/hugging_face/hf_config.h"
+#include "stages/files/hugging_face/hf_tokenizer.h"
 #include "stages/files/hugging_face/side_files.h"
 #include "stages/files/hugging_face/weight_files.h"
 #include "stages/files/safetensors/finite_values.h"
@@ -130,7 +131,8 @@ ModelCopy copied(const fs::path& from, const CheckpointContent& content,
                  const ModelSource& source) {
   ModelCopy copy{.files = {},
                  .unused_fields = read_hf_config(from / kConfigFile).unused,
-                 .left_out = content.left_out};
+                 .left_out = content.left_out,
+                 .tokenizer = about_tokenizer(content.tokenizer)};
   for (const auto& [name, text] : source.files) copy.files.push_back(name);
   return copy;
 }

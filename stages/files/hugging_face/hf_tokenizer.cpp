@@ -1,9 +1,14 @@
 #include "stages/files/hugging_face/hf_tokenizer.h"
 
+#include <fmt/format.h>
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "stages/corpus/tokenizers/other_files.h"
 #include "stages/corpus/tokenizers/text/byte_alphabet.h"
 #include "stages/corpus/tokenizers/tokenizer.h"
 #include "stages/corpus/tokenizers/tokenizer_config.h"
@@ -18,6 +23,8 @@ using nlohmann::json;
 namespace fs = std::filesystem;
 
 constexpr const char* kTokenizerJson = "tokenizer.json";
+/// Files of other formats, which a directory has under these names.
+constexpr std::array<const char*, 3> kOtherNames{"tekken.json", "tiktoken.model", kVocabularyFile};
 
 /// A vocabulary whose ids are the bytes.
 json byte_vocabulary() {
@@ -85,6 +92,35 @@ bool is_json(const std::string& tokenizer) {
   return fs::path(tokenizer).extension() == ".json";
 }
 
+/// Whether a directory holds the tokenizer under the name that it has.
+bool keeps_its_name(const std::string& tokenizer) {
+  const std::string name = fs::path(tokenizer).filename().string();
+  return fs::path(name).extension() == ".tiktoken" || std::ranges::count(kOtherNames, name) > 0;
+}
+
+/// The file of tiktoken in a directory, if there is one.
+std::optional<fs::path> tiktoken_in(const fs::path& dir) {
+  std::error_code code;
+  for (fs::directory_iterator entry(dir, code), end; !code && entry != end; entry.increment(code))
+    if (entry->path().extension() == ".tiktoken") return entry->path();
+  return std::nullopt;
+}
+
+/// Says in tokenizer_config.json which version of transformers wrote the tokenizer, if only the
+/// config.json beside it does, which is not copied: it may decide the ids.
+void keep_version(const std::string& tokenizer, std::map<std::string, std::string>& files) {
+  const auto config = files.find(kTokenizerConfigFile);
+  const fs::path dir = fs::path(tokenizer).parent_path();
+  if (config == files.end() || !file_exists(dir / kTokenizerConfigFile)) return;
+  const TokenizerConfig beside(dir);
+  if (beside.transformers_version() > 0 && beside.member(kVersionMember).is_null() &&
+      !Tokenizer::open(tokenizer)->note().empty()) {
+    auto members = nlohmann::ordered_json::parse(config->second);
+    members[kVersionMember] = fmt::format("{}.0.0", beside.transformers_version());
+    config->second = members.dump(2) + '\n';
+  }
+}
+
 }  // namespace
 
 std::map<std::string, std::string> copies_beside(const std::string& tokenizer) {
@@ -103,11 +139,17 @@ std::map<std::string, std::string> hf_tokenizer_files(const std::string& tokeniz
   const bool alone = files.empty();
   const std::string content = read_whole_file(tokenizer, kMaxTokenizerBytes);
   if (is_json(tokenizer)) {
-    files.emplace(kTokenizerConfigFile, fast.dump(2) + '\n');  // if there is none beside it
-    files.emplace(kTokenizerJson, content);
+    if (tokenizer_file(tokenizer) == kTokenizerJson)
+      files.emplace(kTokenizerConfigFile, fast.dump(2) + '\n');  // if there is none beside it
+    keep_version(tokenizer, files);
+    files.emplace(tokenizer_file(tokenizer), content);
     return files;
   }
   Tokenizer::open(tokenizer);
+  if (is_tiktoken(tokenizer)) {
+    files.emplace(tokenizer_file(tokenizer), content);
+    return files;
+  }
   if (alone) files.emplace(kTokenizerConfigFile, sentencepiece_config(content).dump(2) + '\n');
   files.emplace(kTokenizerFile, content);
   files.emplace("spiece.model", content);
@@ -115,6 +157,7 @@ std::map<std::string, std::string> hf_tokenizer_files(const std::string& tokeniz
 }
 
 std::string tokenizer_file(const std::string& tokenizer) {
+  if (keeps_its_name(tokenizer)) return fs::path(tokenizer).filename().string();
   return tokenizer == kBytesTokenizer || is_json(tokenizer) ? kTokenizerJson : kTokenizerFile;
 }
 
@@ -123,12 +166,26 @@ std::string tokenizer_in(const fs::path& dir, const std::string& trained_with) {
     return std::string(kBytesTokenizer);
   const std::string recorded = dir / tokenizer_file(trained_with);
   if (!trained_with.empty() && file_exists(recorded)) return recorded;
-  for (const char* name : {kTokenizerJson, kTokenizerFile})
+  for (const char* name : {kTokenizerJson, kTokenizerFile, kOtherNames[0], kOtherNames[1]})
     if (file_exists(dir / name)) return dir / name;
+  if (const auto tiktoken = tiktoken_in(dir)) return *tiktoken;
+  if (file_exists(dir / kVocabularyFile)) return dir / kVocabularyFile;
   // Formats that Troupe does not read still say that the model was not trained on bytes.
-  for (const char* name : {"vocab.json", "vocab.txt", "tokenizer_config.json"})
+  for (const char* name : {"vocab.txt", kTokenizerConfigFile})
     if (file_exists(dir / name)) return dir / kTokenizerJson;
-  return std::string(kBytesTokenizer);
+  return "";
+}
+
+std::string tokenizer_or_bytes(const fs::path& dir, std::int64_t vocab_size,
+                               const std::string& trained_with) {
+  const std::string tokenizer = tokenizer_in(dir, trained_with);
+  return tokenizer.empty() && vocab_size <= 256 ? std::string(kBytesTokenizer) : tokenizer;
+}
+
+std::string about_tokenizer(const std::string& tokenizer) try {
+  return Tokenizer::open(tokenizer)->note();
+} catch (const Error& error) {
+  return error.what();
 }
 
 }  // namespace troupe::stages

@@ -20,11 +20,10 @@ constexpr std::uint64_t kMaxBytes = 100'000'000;
 constexpr std::string_view kKeptEndings[]{".json",  ".jinja", ".txt",      ".md",
                                           ".model", ".bpe",   ".tiktoken", ""};
 
-constexpr std::string_view kTokenizerFiles[]{"added_tokens.json",     "chat_template.jinja",
-                                             "chat_template.json",    "merges.txt",
-                                             "spiece.model",          "special_tokens_map.json",
-                                             "tokenizer.json",        "tokenizer.model",
-                                             "tokenizer_config.json", "vocab.json"};
+constexpr std::string_view kTokenizerFiles[]{
+    "added_tokens.json", "chat_template.jinja",     "chat_template.json",    "merges.txt",
+    "spiece.model",      "special_tokens_map.json", "tekken.json",           "tiktoken.model",
+    "tokenizer.json",    "tokenizer.model",         "tokenizer_config.json", "vocab.json"};
 
 /// Whether a file tells nothing about weights, and is no state of a run.
 bool is_kept(const fs::directory_entry& entry) {
@@ -60,6 +59,7 @@ std::map<std::string, std::string> side_files(const ModelSource& source,
   if (is_same(*own.find(name)) && std::ranges::all_of(copies_beside(tokenizer), is_same))
     return files;
   for (const std::string_view replaced : kTokenizerFiles) files.erase(std::string(replaced));
+  std::erase_if(files, [](const auto& file) { return file.first.ends_with(".tiktoken"); });
   files.merge(own);
   return files;
 }

@@ -124,6 +124,7 @@ void send_what_is_for_others(Sender& sender, std::uint32_t configuration, std::i
                        .squared_norms = std::vector<double>(kHuge, kNaN),
                        .sent = {{.to = ~0u}},
                        .waited = {{.wait_s = kNaN}, {}}});
+  sender.send_extremes(Copied{.configuration = configuration, .step = step});
   sender.send_extremes(Saved{.configuration = configuration, .step = step});
   sender.send_extremes(Evaluated{.configuration = configuration, .step = step});
   sender.send_extremes(traced_of(configuration, step));

@@ -34,6 +34,7 @@ using namespace actors;
 
 constexpr ReplicaPart kPart{.configuration = 1,
                             .replica = 1,
+                            .first_rank = 2,
                             .ranks_of_replica = 2,
                             .num_ranks = 4,
                             .num_chunks = 2,
@@ -70,6 +71,7 @@ BOOST_AUTO_TEST_CASE(no_answer_of_another_place_or_time_is_accepted) {
   BOOST_TEST(fault_in(kTraced, kPart) == "");
   check(kTraced);
   check(Ready{.configuration = 1, .rank = 2, .parameters = {1}});
+  check(Copied{.configuration = 1, .step = 3, .rank = 2});
   check(Saved{.configuration = 1, .step = 3, .rank = 2});
   check(Evaluated{.configuration = 1, .step = 3, .rank = 2});
   const Tapped tapped{.configuration = 1, .step = 4, .rank = 2, .body = {.to = 3}};
@@ -144,6 +146,7 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_whatever_the_director_hears) {
         deliver(ReplicaPrepared{.configuration = configuration,
                                 .step = driver.protocol.committed() + 1,
                                 .replica = replica});
+        deliver(ReplicaCopied{.configuration = configuration, .step = 0, .replica = replica});
         deliver(ReplicaSaved{
             .configuration = configuration, .step = 0, .replica = replica, .error = ""});
         deliver(ReplicaEvaluated{.configuration = configuration, .step = 0, .replica = replica});
@@ -193,6 +196,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
         .parameters = std::make_shared<const std::vector<stages::ParameterInfo>>(),
         .recovery = spec.recovery,
         .hears_host = {},
+        .cpu_seconds = {},
         .director = me,
         .hub = hub,
         .board = board,
@@ -214,6 +218,7 @@ BOOST_AUTO_TEST_CASE(a_replica_refuses_by_name_and_goes_on) {
     };
     barrage(Ready{.configuration = 1, .rank = 1});
     barrage(Prepared{.configuration = 1, .step = 1, .rank = 1, .sent = {{.to = 0}}});
+    barrage(Copied{.configuration = 1, .step = 0, .rank = 1});
     barrage(Saved{.configuration = 1, .step = 0, .rank = 1});
     barrage(Evaluated{.configuration = 1, .step = 0, .rank = 1});
     barrage(Tapped{.configuration = 1, .step = 1, .rank = 1, .body = {.to = 0}});

@@ -28,10 +28,16 @@ struct System {
 };
 
 template <typename T>
-T round_trip(caf::actor_system& system, const T& value) {
+std::vector<char> written(caf::actor_system& system, const T& value) {
   std::vector<char> bytes;
   caf::binary_serializer sink{system, bytes};
   BOOST_REQUIRE(!sink(caf::make_message(value)));
+  return bytes;
+}
+
+template <typename T>
+T round_trip(caf::actor_system& system, const T& value) {
+  std::vector<char> bytes = written(system, value);
   caf::message copy;
   caf::binary_deserializer source{system, bytes};
   BOOST_REQUIRE(!source(copy));
@@ -193,6 +199,17 @@ BOOST_FIXTURE_TEST_CASE(orders_survive_the_wire, System) {
   BOOST_TEST(round_trip(system, Finish{.reason = "r"}).reason == "r");
 }
 
+BOOST_FIXTURE_TEST_CASE(counts_of_every_size_survive_the_wire, System) {
+  const std::size_t of_none = written(system, DirectorBeat{}).size();
+  for (int bits = 0; bits <= 64; ++bits) {
+    const std::uint64_t most = bits == 0 ? 0 : ~std::uint64_t{0} >> (64 - bits);
+    const DirectorBeat beat{.beat = most};
+    BOOST_TEST(round_trip(system, beat).beat == most, bits);
+    const std::size_t bytes = (static_cast<std::size_t>(bits) + 7) / 8;
+    BOOST_TEST(written(system, beat).size() == of_none + bytes, bits);
+  }
+}
+
 BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers, System) {
   const double inf = std::numeric_limits<double>::infinity(),
                nan = std::numeric_limits<double>::quiet_NaN();
@@ -265,6 +282,10 @@ BOOST_FIXTURE_TEST_CASE(answers_survive_the_wire_with_every_bit_of_their_numbers
   BOOST_TEST((traced.actions.at(0).name == "1F0" && traced.actions.at(0).busy_s == 1.5));
   BOOST_TEST((traced.collectives.at(0).group == "g" && traced.collectives.at(0).end_s == inf));
   BOOST_TEST(traced.complete);
+  const Copied copied = round_trip(system, Copied{.configuration = 1, .step = 2, .rank = 3});
+  BOOST_TEST(copied.configuration == 1u);
+  BOOST_TEST(copied.step == 2);
+  BOOST_TEST(copied.rank == 3);
   const Saved saved =
       round_trip(system, Saved{.configuration = 1, .step = 2, .rank = 3, .for_good = true});
   BOOST_TEST(saved.rank == 3);

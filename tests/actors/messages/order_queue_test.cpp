@@ -17,6 +17,19 @@ BOOST_AUTO_TEST_CASE(orders_of_one_producer_keep_their_order) {
   producer.join();
 }
 
+BOOST_AUTO_TEST_CASE(an_order_is_taken_only_if_it_is_the_one_that_is_waited_for) {
+  OrderQueue<int> queue;
+  std::thread producer([&] { queue.push(1); });
+  const auto is_one = [](int order) { return order == 1; };
+  BOOST_TEST((queue.pop_if(is_one) == 1));  // waits for it
+  producer.join();
+  queue.push(2);
+  queue.push(1);
+  BOOST_TEST(!queue.pop_if(is_one).has_value());
+  BOOST_TEST(queue.pop() == 2);
+  BOOST_TEST(queue.pop() == 1);
+}
+
 BOOST_AUTO_TEST_CASE(no_order_of_several_producers_is_lost) {
   OrderQueue<int> queue;
   std::vector<std::thread> producers;

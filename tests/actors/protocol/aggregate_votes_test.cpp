@@ -23,7 +23,7 @@ ReplicaPrepared cut_after(std::size_t cut, const std::vector<double>& squares,
     ready[stage].parameters.push_back(static_cast<std::uint32_t>(i));
     votes[stage].squared_norms.push_back(squares[i]);
   }
-  return aggregate_votes(0, votes, ready, 1, parameters);
+  return aggregate_votes(0, votes, ready, {.pp = 2}, parameters);
 }
 
 }  // namespace
@@ -47,8 +47,8 @@ BOOST_AUTO_TEST_CASE(what_is_not_finite_is_named) {
   BOOST_TEST(bad.not_finite ==
              "the gradient of " + parameters[5].name + " is not finite on stage 1 of replica 0");
 
-  const std::vector<Prepared> votes{Prepared{.bad_microbatch = 6}};
-  BOOST_TEST(aggregate_votes(1, votes, {Ready{}}, 1, parameters).not_finite ==
+  const std::vector<Prepared> votes{Prepared{.rank = 1, .bad_microbatch = 6}};
+  BOOST_TEST(aggregate_votes(1, votes, {Ready{}}, {.dp = 2}, parameters).not_finite ==
              "the loss of microbatch 6 is not finite on stage 0 of replica 1");
 }
 
@@ -59,8 +59,8 @@ BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_before_the_sum_is_its_rank_s)
   const std::vector<Prepared> innocent{Prepared{.squared_norms = not_a_number}};
   const std::vector<Prepared> culprit{
       Prepared{.rank = 3, .bad_gradient = "the gradient of x", .squared_norms = not_a_number}};
-  const ReplicaPrepared first = aggregate_votes(0, innocent, {owner}, 1, parameters);
-  const ReplicaPrepared second = aggregate_votes(1, culprit, {owner}, 1, parameters);
+  const ReplicaPrepared first = aggregate_votes(0, innocent, {owner}, {.dp = 2}, parameters);
+  const ReplicaPrepared second = aggregate_votes(1, culprit, {owner}, {.dp = 2}, parameters);
   BOOST_TEST(!first.is_own);
   BOOST_TEST(second.is_own);
   BOOST_TEST(second.not_finite == "rank 3: the gradient of x");

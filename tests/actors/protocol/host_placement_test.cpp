@@ -75,7 +75,8 @@ BOOST_AUTO_TEST_CASE(the_shards_of_a_stage_move_together_unless_they_may_be_apar
   cluster.lose(2);
   cluster.lose(3);
   BOOST_TEST(cluster.place({host("a", 3), host("c", 1)}) == "a a - -");
-  BOOST_TEST(cluster.place({host("a", 3), host("c", 1)}, {.tp_across_hosts = true}) == "a a a c");
+  BOOST_TEST(cluster.place({host("a", 3), host("c", 1)}, {.hosts = {.tp_across_hosts = true}}) ==
+             "a a a c");
   BOOST_TEST(cluster.place({host("a", 3), host("c", 2)}) == "a a c c");
 }
 
@@ -96,6 +97,22 @@ BOOST_AUTO_TEST_CASE(without_replacements_only_spare_hosts_take_ranks_of_lost_on
   BOOST_TEST(cluster.place(without, {.replaces = false}) == "a - -");
   const std::vector with{host("a", 3), host("c", 1), host("d", 1, HostState::spare)};
   BOOST_TEST(cluster.place(with, {.replaces = false}) == "a d -");
+}
+
+BOOST_AUTO_TEST_CASE(stages_stay_on_hosts_of_their_own) {
+  Cluster cluster({.pp = 2, .dp = 2}, {"a", "b", "a", "b"});
+  const HostRules own{.stage_hosts = {{}, {"b", "c"}}};
+  cluster.lose(1);
+  cluster.lose(3);
+  const auto d = host("d", 4, HostState::spare);
+  BOOST_TEST(cluster.place({host("a", 4), host("c", 2), d}, {.hosts = own}) == "a c a c");
+  BOOST_TEST(cluster.place({host("a", 4), host("c", 1), d}, {.hosts = own}) == "a c a -");
+  BOOST_TEST(cluster.place({host("a", 4), d}, {.hosts = own}) == "a - a -");
+  // Those who are left make room where there is no other.
+  Cluster other({.pp = 2}, {"a", "b"});
+  other.lose(1);
+  const HostRules narrow{.stage_hosts = {{"a", "d"}, {"a"}}};
+  BOOST_TEST(other.place({host("a", 1), d}, {.hosts = narrow}) == "d a");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

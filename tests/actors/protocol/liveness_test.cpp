@@ -61,6 +61,30 @@ BOOST_AUTO_TEST_CASE(nothing_counts_against_workers_while_their_host_is_not_hear
   BOOST_TEST(judged(liveness, 0.5) == "1 silence: no sign of life for 3 s; ");
 }
 
+BOOST_AUTO_TEST_CASE(who_waits_for_a_processor_is_not_silent) {
+  double used_s = 0;
+  Liveness liveness({.silent_s = 3, .hang_s = 0}, {}, [&](std::uint64_t worker) {
+    return worker == 1 ? used_s : 5.0;  // worker 2 is stopped
+  });
+  for (const std::uint64_t worker : {1, 2}) liveness.watch(worker);
+  const auto starved = [&](double seconds) {  // it gets a little now and then
+    std::string said;
+    for (; seconds > 0; seconds -= 1) {
+      used_s += 0.01;
+      said += judged(liveness, 1);
+    }
+    return said;
+  };
+  BOOST_TEST(starved(2) == "");
+  BOOST_TEST(starved(8) == "2 silence: no sign of life for 3 s; ");
+  liveness.on_heartbeat(beat_of(1, "ready", 0));
+  BOOST_TEST(starved(30) == "");
+  BOOST_TEST(starved(10) == "1 silence: no sign of life for 33 s; ");
+  liveness.watch(1);  // what it has used right after its last heartbeat does not count
+  BOOST_TEST(starved(1) == "");
+  BOOST_TEST(judged(liveness, 2) == "1 silence: no sign of life for 3 s; ");
+}
+
 BOOST_AUTO_TEST_CASE(a_runner_hangs_when_it_computes_and_finishes_nothing) {
   Liveness liveness({.silent_s = 0, .hang_s = 5});
   liveness.watch(1);

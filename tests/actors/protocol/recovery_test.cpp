@@ -35,6 +35,7 @@ BOOST_AUTO_TEST_CASE(every_run_ends_with_every_step_committed_once) {
           .interval = 4, .steps = 2, .sets = {{.samples = 2 * spec.batch.global}, {.samples = 1}}};
     spec.checkpoint.initial = seed % 11 == 0;
     if (seed % 10 == 0) spec.data_parallel.division = stages::StateDivision::optim;
+    if (seed % 8 < 5) spec.validation = RunSpec::Validation::post;
     const std::int64_t refused = seed % 6 == 1 ? 1 + static_cast<std::int64_t>(seed / 6 % 12) : 0;
     // A run that fails saves what memory has, which may be an older step.
     if (seed % 13 < 4 && refused == 0) spec.recovery.copy_interval = 3;
@@ -100,6 +101,27 @@ BOOST_AUTO_TEST_CASE(a_shortage_costs_no_run_and_a_failed_run_is_saved) {
   BOOST_TEST(kept > 5'000);
   BOOST_TEST(ended > 1'000);
   BOOST_TEST(saved > ended / 2);
+}
+
+/// Whoever is lost, and whenever, memory has a state of all that others can go back to, also while
+/// ranks update their weights before a step is committed.
+BOOST_AUTO_TEST_CASE(the_loss_of_one_worker_costs_no_step_from_memory) {
+  const std::uint64_t first = test::fresh_seed();
+  int went_back = 0;
+  for (std::uint64_t i = 0; i < 20'000; ++i) {
+    const std::uint64_t seed = first + i;
+    RunSpec spec = test::small_run(2 + static_cast<int>(seed % 3), seed % 5 == 0 ? 2 : 1);
+    spec.max_steps = 12;
+    spec.batch.global = 8;
+    if (seed % 3 != 0) spec.validation = RunSpec::Validation::post;
+    if (seed % 10 == 0) spec.data_parallel.division = stages::StateDivision::optim;
+    const auto result = Simulation(spec, seed).run(1, 0);
+    const std::string what = "seed " + std::to_string(seed) + ": " + result.broken;
+    BOOST_REQUIRE_MESSAGE(result.broken.empty() && result.outcome.exit_code == 0, what);
+    BOOST_REQUIRE_MESSAGE(result.lost_steps == 0, what);
+    went_back += result.went_back;
+  }
+  BOOST_TEST(went_back > 1'000);
 }
 
 /// The death of a worker that has no part yet ends no run, even one that the loss of a worker would

@@ -31,6 +31,7 @@ RunSpec spread_run(std::uint64_t seed) {
   if (seed % 4 == 0) spec.checkpoint.interval = 5;
   if (seed % 9 == 0)
     spec.eval = {.interval = 4, .steps = 2, .sets = {{.samples = 2 * spec.batch.global}}};
+  if (seed % 8 < 5) spec.validation = RunSpec::Validation::post;
   return spec;
 }
 

@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(all_state_survives_the_loss_of_any_host_that_others_have_ro
     for (const Host& host : places) slots += host.slots;
     if (slots < pp) continue;
     std::vector<std::string> hosts;
-    for (const int host : place_ranks(spec.mesh, places, false))
+    for (const int host : place_ranks(spec.mesh, places, {}))
       hosts.push_back(places[static_cast<std::size_t>(host)].name);
     if (number(2) == 1) std::ranges::shuffle(hosts, random);  // as after recoveries
     const Configuration kept = on_hosts(spec, hosts);

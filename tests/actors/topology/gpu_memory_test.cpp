@@ -46,6 +46,22 @@ BOOST_AUTO_TEST_CASE(the_workspace_of_attention_is_that_of_its_plans) {
   BOOST_TEST(backward_mib(attention_of(4, 4096), false) == 514);
 }
 
+// Their plans take what those of sequences take (cudnn_plan_test). The rotation has a cosine and a
+// sine for each pair of numbers of each token, in both directions.
+BOOST_AUTO_TEST_CASE(documents_need_their_rotation_besides) {
+  stages::StageSpec spec = attention_of(4, 2048);
+  const std::int64_t sequences = workspace_on_gpu(spec, true);
+  spec.documents = stages::Documents::packed;
+  const std::int64_t tables = 4 * std::int64_t{2048} * 128 * 4;
+  const std::int64_t more = workspace_on_gpu(spec, true) - sequences;
+  BOOST_TEST(more >= 2 * tables);
+  BOOST_TEST(more <= 2 * tables + kMiB);
+  spec.training = false;
+  BOOST_TEST(workspace_on_gpu(spec, true) - 32 * kMiB >= tables);
+  spec.model.kind = stages::ModelKind::gpt2;
+  BOOST_TEST(workspace_on_gpu(spec, true) - 32 * kMiB < kMiB);
+}
+
 BOOST_AUTO_TEST_CASE(what_cudnn_does_not_serve_needs_a_number_for_each_row) {
   stages::StageSpec spec = attention_of(1, 4096);
   spec.model.dtype = tensor::DType::f32;

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "actors/topology/rank_groups.h"
+#include "actors/topology/state_parts.h"
+#include "stages/replicas/data_parallel.h"
 #include "tensor/device/device.h"
 #include "tests/support/run_specs.h"
 
@@ -53,34 +55,63 @@ BOOST_AUTO_TEST_CASE(a_spare_counts_as_the_largest_rank) {
              change + 3 * std::max(spare_of(two), spare_of(four)));
 }
 
-/// Replicas are planned from the first one, with slices of their own.
-BOOST_AUTO_TEST_CASE(each_replica_takes_what_its_own_stage_does) {
+namespace {
+
+/// Compares with what each rank's own stage takes, whole model and all.
+void check_each_rank(const RunSpec& spec) {
   const auto cpu = tensor::make_cpu_device(1);
+  const ClusterShape shape = first_shape(spec);
+  const Assembly assembly = assemble(spec, shape);
+  const auto memory = memory_of(spec, shape, assembly);
+  BOOST_REQUIRE(std::ssize(memory) == shape.num_ranks());
+  stages::DataParallelSpec data_parallel = spec.data_parallel;
+  data_parallel.microbatches = spec.num_microbatches();
+  std::set<std::int64_t> optimizers;
+  for (int rank = 0; rank < shape.num_ranks(); ++rank) {
+    BOOST_TEST_CONTEXT(to_string(shape) << ", division " << static_cast<int>(data_parallel.division)
+                                        << ", rank " << rank) {
+      const RankAssembly part = part_of_run(assembly, spec, shape, rank);
+      const stages::StageMemory own = stages::plan_memory(part.stage, *cpu);
+      const AllocatedMemory& planned = memory[static_cast<std::size_t>(rank)].allocated;
+      BOOST_TEST(planned.stage.weights == own.weights);
+      BOOST_TEST(planned.stage.gradients == own.gradients);
+      BOOST_TEST(planned.stage.optimizer == own.optimizer);
+      BOOST_TEST(planned.stage.activations == own.activations);
+      BOOST_TEST(planned.stage.total() == own.total());
+      BOOST_TEST(planned.buckets ==
+                 stages::data_parallel_bytes(data_parallel, part.stage, spec.mesh.dp));
+      BOOST_TEST(planned.collectives == collectives_bytes(spec, part));
+      optimizers.insert(own.optimizer);
+    }
+  }
+  if (divides_state(spec, shape)) BOOST_TEST(optimizers.size() > 2u);  // slices differ
+}
+
+}  // namespace
+
+/// Ranks are planned by stage: its shards are alike, and so are layers.
+BOOST_AUTO_TEST_CASE(each_rank_takes_what_its_own_stage_does) {
   using Division = stages::StateDivision;
   for (const Division division :
        {Division::none, Division::optim, Division::optim_grads, Division::optim_grads_params}) {
     RunSpec spec = test::small_run(2, 4);
     spec.data_parallel.division = division;
-    const ClusterShape shape = first_shape(spec);
-    const Assembly assembly = assemble(spec, shape);
-    const auto memory = memory_of(spec, shape, assembly);
-    BOOST_REQUIRE(std::ssize(memory) == 8);
-    std::set<std::int64_t> optimizers;
-    for (int rank = 0; rank < shape.num_ranks(); ++rank) {
-      BOOST_TEST_CONTEXT("division " << static_cast<int>(division) << ", rank " << rank) {
-        const RankAssembly part = part_of_run(assembly, spec, shape, rank);
-        const stages::StageMemory own = stages::plan_memory(part.stage, *cpu);
-        const AllocatedMemory& planned = memory[static_cast<std::size_t>(rank)].allocated;
-        BOOST_TEST(planned.stage.weights == own.weights);
-        BOOST_TEST(planned.stage.gradients == own.gradients);
-        BOOST_TEST(planned.stage.optimizer == own.optimizer);
-        BOOST_TEST(planned.stage.total() == own.total());
-        BOOST_TEST(planned.collectives == collectives_bytes(spec, part));
-        optimizers.insert(own.optimizer);
-      }
-    }
-    BOOST_TEST((optimizers.size() > 2) == (division != Division::none));  // slices differ
+    check_each_rank(spec);
+    spec.mesh.tp = 2;
+    spec.mesh.sequence_parallel = true;
+    spec.model.tie_word_embeddings = true;
+    spec.layout = "ends";
+    check_each_rank(spec);
+    spec.schedule = {.kind = "zb-v", .chunks = 2};
+    spec.batch.global = 64;
+    check_each_rank(spec);
   }
+  RunSpec copies = test::small_run(2);
+  copies.schedule = {.kind = "dualpipe", .chunks = 2};
+  check_each_rank(copies);
+  RunSpec grouped = test::small_run(3);
+  grouped.model.groups = {{.match = "model.layers.[012].*", .update = {.frozen = true}}};
+  check_each_rank(grouped);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

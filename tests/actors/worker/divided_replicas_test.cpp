@@ -112,7 +112,13 @@ double distance(const Trained& a, const Trained& b) {
 }
 
 enum class Model { llama, tied, biases, gpt2 };
+#ifdef __SANITIZE_THREAD__  // what threads share does not depend on the model
+constexpr Model kModels[]{Model::tied};
+constexpr Model kTwoModels[]{Model::gpt2};
+#else
 constexpr Model kModels[]{Model::llama, Model::tied, Model::biases, Model::gpt2};
+constexpr Model kTwoModels[]{Model::llama, Model::gpt2};
+#endif
 const char* name_of(Model model) {
   constexpr const char* kNames[]{"llama", "tied llama", "llama with biases", "gpt2"};
   return kNames[static_cast<int>(model)];
@@ -177,7 +183,7 @@ BOOST_AUTO_TEST_CASE(several_microbatches_are_added_in_their_order) {
 }
 
 BOOST_AUTO_TEST_CASE(backwards_that_compute_again_gather_what_they_need) {
-  for (const Model model : {Model::llama, Model::gpt2})
+  for (const Model model : kTwoModels)
     for (const stages::Recompute& recompute : test::ways_to_recompute()) {
       RunSpec spec = run_of(model, 2);
       spec.recompute = recompute;
@@ -188,7 +194,7 @@ BOOST_AUTO_TEST_CASE(backwards_that_compute_again_gather_what_they_need) {
 }
 
 BOOST_AUTO_TEST_CASE(no_way_to_exchange_changes_a_bit) {
-  for (const Model model : {Model::llama, Model::gpt2}) {
+  for (const Model model : kTwoModels) {
     const RunSpec spec = run_of(model, 3, 2);
     const Trained base = train(spec, kGradients);
     for (const stages::BucketRule& buckets :

@@ -8,6 +8,7 @@
 #include "actors/worker/rank_executor.h"
 #include "stages/corpus/token_data.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/given_commits.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_device.h"
@@ -30,8 +31,9 @@ Numbers numbers_of(RankExecutor& executor, const EnterConfiguration& order) {
   executor.begin_configuration(order);
   Numbers numbers;
   for (int step = 1; step <= 2; ++step) {
+    test::GivenCommits none;
     const Prepared vote =
-        executor.run_step({.configuration = order.configuration.number, .step = step});
+        executor.run_step({.configuration = order.configuration.number, .step = step}, none);
     numbers.push_back(vote.loss_sum);
     numbers.insert(numbers.end(), vote.squared_norms.begin(), vote.squared_norms.end());
     executor.commit(

@@ -9,6 +9,7 @@
 #include "actors/topology/assembly.h"
 #include "stages/corpus/token_data.h"
 #include "tests/support/expect_error.h"
+#include "tests/support/given_commits.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/test_device.h"
@@ -57,7 +58,8 @@ class Replicas {
   }
   RankExecutor& trainer(int rank) { return *trainers_.at(static_cast<std::size_t>(rank)); }
   Prepared run_step(int rank, std::int64_t step = 1) {
-    return trainer(rank).run_step({.configuration = configuration_, .step = step});
+    test::GivenCommits none;
+    return trainer(rank).run_step({.configuration = configuration_, .step = step}, none);
   }
   void train(std::int64_t step) {
     auto other = std::async(std::launch::async, [&] { run_step(1, step); });

@@ -136,6 +136,14 @@ BOOST_AUTO_TEST_CASE(the_corpus_is_told_in_tokens_samples_and_data_epochs) {
              "corpus    a: 8,193 tokens, 128 samples; 75.0 % of 12 steps are 1.12 data epochs\n"
              "corpus    b: 65 tokens, 1 sample; 25.0 % of 12 steps are 48.00 data epochs\n"
              "text      <s> before each text\n");
+  corpus.sources = {{.name = "", .tokens = 8193, .samples = 128, .notes = "one\ntwo\n"}};
+  auto dated = spec;
+  dated.data.rules.date = "2024-07-26";
+  BOOST_TEST(launch::corpus_lines(dated, corpus) ==
+             "corpus    8,193 tokens, 128 samples; 12 steps are 1.50 data epochs\n"
+             "          one\n          two\n"
+             "date      2024-07-26, of the chat template\n"
+             "text      <s> before each text\n");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -196,6 +196,15 @@ BOOST_AUTO_TEST_CASE(an_impossible_mesh_is_refused_with_its_numbers) {
           {"batch.seq_len = 15", "nearest: tp = 1"});
 }
 
+BOOST_AUTO_TEST_CASE(who_has_the_layout_looked_for_gives_no_part_of_it) {
+  checked(kSmallManifest, {"mesh.auto=true", "batch.micro=2", "recompute.mode=full",
+                           "data_parallel.sharding=optim"});
+  for (const char* given : {"mesh.pp=1", "mesh.dp=2", "mesh.tp=2", "mesh.sequence_parallel=true",
+                            "mesh.layout=even", "schedule.kind=1f1b", "schedule.chunks=1"})
+    refused({"mesh.auto=true", given},
+            {std::string(given).substr(0, std::string(given).find('=')), "mesh.auto = true"});
+}
+
 BOOST_AUTO_TEST_CASE(an_indivisible_batch_is_refused_with_its_factors) {
   refused({"batch.micro=3"}, {"batch.global = 16", "3 * 1 = 3", "15 or 18"});
   refused({"mesh.dp=3"}, {"m.toml:19:10:", "2 * 3 = 6", "12 or 18"});
@@ -210,6 +219,31 @@ BOOST_AUTO_TEST_CASE(a_model_that_does_not_divide_names_its_fields) {
   refused({"model.num_attention_heads=5"}, {"num_attention_heads", "96", "5", "95 or 100"});
   refused({"model.num_key_value_heads=4"}, {"num_key_value_heads", "6", "4"});
   refused({"model.head_dim=15"}, {"head_dim", "15"});
+}
+
+BOOST_AUTO_TEST_CASE(texts_are_read_by_rules) {
+  const auto rules = [](const std::vector<std::string>& overrides) {
+    return launch::to_run_spec(checked(kSmallManifest, overrides)).data.rules;
+  };
+  BOOST_TEST((rules({}) == stages::TextRules{}));
+  const std::vector<std::string> all{"data.fields={prompt = \"q\", response = \"a b\"}",
+                                     "data.on_bad_line=skip", "data.bos=<s>",
+                                     "data.end_of_document=none", "data.date=2024-07-26"};
+  const stages::TextRules expected{.fields = {{"prompt", "q"}, {"response", "a b"}},
+                                   .on_bad_line = stages::BadLines::skip,
+                                   .date = "2024-07-26",
+                                   .bos = "<s>",
+                                   .end_of_document = "none"};
+  BOOST_TEST((rules(all) == expected));
+  // A resolved manifest says the same.
+  const std::string text = checked(kSmallManifest, all).to_toml();
+  BOOST_TEST((launch::parse_resolved(text).data.rules == expected), text);
+  refused({"data.fields={promt = \"q\"}"}, {"data.fields maps 'promt'", "did you mean 'prompt'"});
+  refused({"data.fields={prompt = 1}"}, {"data.fields must be a table of texts"});
+  refused({"data.fields=[\"prompt\"]"},
+          {"data.fields must be a table of texts", "not another list"});
+  refused({"data.on_bad_line=skp"}, {"did you mean 'skip'"});
+  refused({"data.date=26 July"}, {"data.date", "'26 July'", "2024-07-26"}, ErrorKind::data);
 }
 
 BOOST_AUTO_TEST_CASE(a_loss_on_responses_needs_documents) {
@@ -260,6 +294,25 @@ BOOST_AUTO_TEST_CASE(a_worker_reads_the_same_spec_from_the_resolved_text) {
   BOOST_TEST(spec.checkpoint.keep == 7);
   expect_error(ErrorKind::manifest, {"run.name"},
                [] { launch::parse_resolved("[run]\nseed = 1\n"); });
+}
+
+BOOST_AUTO_TEST_CASE(stages_name_hosts_of_the_cluster) {
+  const std::string hosts = "cluster.hosts=[\"n[1-3]:2\"]";
+  const launch::Manifest m =
+      checked(kSmallManifest,
+              {"mesh.pp=3", hosts, "mesh.stage=[{hosts=\"n[2-3]\"},{hosts=[0]},{device=\"cpu\"}]"});
+  const launch::Manifest again = checked(m.to_toml());
+  for (const launch::Manifest* one : {&m, &again})
+    BOOST_TEST((launch::to_run_spec(*one).cluster.stage_hosts ==
+                std::vector<std::vector<std::string>>{{"n2", "n3"}, {"n1"}, {}}));
+  const auto refused_stage = [&](const std::string& stage, const std::vector<std::string>& words) {
+    refused({"mesh.pp=2", hosts, "mesh.stage=[{}," + stage + "]"}, words);
+  };
+  refused_stage("{hosts=\"n4\"}", {"[[stage]] 1", "'n4'", "did you mean 'n"});
+  refused_stage("{hosts=3}", {"[[stage]] 1", "number 3", "3 hosts", "0 to 2"});
+  refused_stage("{hosts=-1}", {"stage.hosts", "at least 0"});
+  refused_stage("{hosts=\"n[2\"}", {"[[stage]] 1", "brackets"});
+  refused_stage("{device=\"cuda\"}", {"[[stage]] 1", "'cuda'", "cluster.device = 'cpu'"});
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "launch/manifest/resolve/resolve.h"
+#include "stages/corpus/chat/chat_date.h"
 #include "stages/corpus/token_data.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
@@ -79,6 +80,8 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_must_exist_and_fit_the_model) {
                 "[model]\nvocab_size = 255\n");
   place.refused(ErrorKind::manifest, {"at least " + std::to_string(tokens)}, text,
                 "tokenizer = \"spm.model\"\n[model]\nvocab_size = " + std::to_string(tokens - 1));
+  place.refused(ErrorKind::data, {"m.toml:5:13:", "bos = \"<b>\"", "no such token"}, text,
+                "tokenizer = \"spm.model\"\nbos = \"<b>\"\n[model]\nvocab_size = 400\n");
   auto fits = place.manifest(
       text, "tokenizer = \"spm.model\"\n[model]\nvocab_size = " + std::to_string(tokens));
   launch::check_corpus(fits);
@@ -170,7 +173,8 @@ BOOST_AUTO_TEST_CASE(what_is_no_text_is_refused_by_its_name) {
   const Place place;
   for (const char* name : {"a.jsonl.gz", "a.txt.zst", "a.parquet", "a.tokens"}) {
     place.dir.write(name, "0123456789");
-    place.refused(ErrorKind::data, {"m.toml:4:9:", name, "no text"}, '"' + std::string(name) + '"');
+    place.refused(ErrorKind::data, {"m.toml:4:9:", name, "holds no text"},
+                  '"' + std::string(name) + '"');
   }
   place.refused(ErrorKind::data, {"x.idx"}, "\"x.idx\"");
 }
@@ -222,6 +226,38 @@ BOOST_AUTO_TEST_CASE(a_loss_on_responses_takes_lines_that_have_some) {
   m->batch.documents = stages::Documents::packed;
   expect_error(ErrorKind::data, {"3 tokens in 1 document", "behind its prompt"},
                [&] { launch::check_corpus(m); });
+}
+
+BOOST_AUTO_TEST_CASE(how_files_were_read_is_told) {
+  const Place place;
+  place.dir.write("a.jsonl",
+                  "{\"q\": \"0123\", \"a\": \"456789\"}\nno JSON\n{\"q\": \"x\", \"a\": \"y\"}\n");
+  const std::string fields = "fields = {prompt = \"q\", response = \"a\"}\n";
+  place.refused(ErrorKind::data, {"m.toml:4:9:", "a.jsonl:2: no JSON"}, "\"a.jsonl\"", fields);
+  auto m = place.manifest("\"a.jsonl\"", fields + "on_bad_line = \"skip\"\n");
+  launch::check_corpus(m);
+  const launch::Corpus corpus = launch::prepare_corpus(m, {});
+  BOOST_REQUIRE(corpus.sources.size() == 1u);
+  BOOST_TEST(corpus.sources[0].tokens == 12);
+  BOOST_TEST(
+      corpus.sources[0].notes.starts_with("2 records are read as prompt and response\n1 line "
+                                          "is skipped: " +
+                                          (place.dir / "a.jsonl").string() + ":2: "));
+}
+
+BOOST_AUTO_TEST_CASE(the_day_of_a_template_is_kept) {
+  const Place place;
+  place.dir.write("good.txt", "0123456789");
+  place.dir.write("tokenizer.json",
+                  "{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}}");
+  const auto date = [&](const std::string& source, const std::string& more) {
+    place.dir.write("chat_template.jinja", source);
+    return place.manifest("\"good.txt\"", "tokenizer = \"tokenizer.json\"\n" + more)
+        ->data.rules.date;
+  };
+  BOOST_TEST(date("{{ strftime_now('%d') }}", "") == stages::today());
+  BOOST_TEST(date("{{ strftime_now('%d') }}", "date = \"2024-07-26\"\n") == "2024-07-26");
+  BOOST_TEST(date("no day", "") == "");
 }
 
 BOOST_AUTO_TEST_CASE(each_source_of_a_mixture_is_tokenized_by_itself) {

@@ -78,7 +78,9 @@ BOOST_AUTO_TEST_CASE(unknown_names_are_refused_with_the_nearest_known_one) {
   refused("[optimiser]\nlr = 1\n", {"m.toml:1:", "[optimiser]", "[optimizer]"});
   refused("[model]\nlr = 1\n", {"m.toml:2:1:", "'model.lr'", "'optimizer.lr'"});
   refused("[batch]\nmirco = 1\n", {"'batch.micro'", "'seq_len'", "'global'"});
-  refused("[[stage]]\nlayers = 2\n", {"m.toml:1:", "[stage]"});
+  refused("[[stage]]\nlayer = 2\n", {"m.toml:2:", "[[stage]]", "'layers'"});
+  refused("[stage]\nlayers = 2\n", {"m.toml:1:", "mesh.stage", "[[stage]]"});
+  refused("[mesh]\nstage = [{dp=2}]\n[[stage]]\ndp = 2\n", {"m.toml:", "both given"});
   refused("seed = 1\n", {"m.toml:1:1:", "'seed'", "did you mean run.seed?"});
   // A name of any length is repeated in part only.
   expect_error(ErrorKind::manifest, {"m.toml:1:"}, [] {

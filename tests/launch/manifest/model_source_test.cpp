@@ -109,6 +109,24 @@ BOOST_AUTO_TEST_CASE(a_value_head_is_not_trained) {
                [&] { checked(text); });
 }
 
+BOOST_AUTO_TEST_CASE(more_tokens_than_bytes_need_a_tokenizer) {
+  nlohmann::json config = llama_json();
+  stages::ModelConfig shape = kShape;
+  const auto manifest_of = [&](std::int64_t tokens, const std::string& tokenizer) {
+    config["vocab_size"] = shape.vocab_size = tokens;
+    write_model(dir / "model", config, tensors_of(shape));
+    return "[run]\nname = \"r\"\n[model]\nfrom = \"" + (dir / "model").string() +
+           "\"\n[data]\nfiles = [\"/corpus/text.txt\"]\n" + tokenizer + "[batch]\nseq_len = 32\n";
+  };
+  BOOST_TEST(checked(manifest_of(256, ""))->data.tokenizer == "bytes");
+  expect_error(ErrorKind::data, {"257 tokens", "no tokenizer", "data.tokenizer"},
+               [&] { checked(manifest_of(257, "")); });
+  BOOST_TEST(checked(manifest_of(257, "tokenizer = \"bytes\"\n"))->data.tokenizer == "bytes");
+  write_file(dir / "model" / "tekken.json", "{}");
+  BOOST_TEST(checked(manifest_of(257, ""))->data.tokenizer ==
+             (dir / "model" / "tekken.json").string());
+}
+
 BOOST_AUTO_TEST_CASE(a_resumed_checkpoint_comes_before_the_model) {
   const std::string text =
       manifest(llama_json()) + "[checkpoint]\nresume = \"/runs/other/checkpoints/step-5\"\n";

@@ -39,6 +39,27 @@ BOOST_AUTO_TEST_CASE(parameters_are_counted_where_they_lie) {
   BOOST_TEST(placement.simulation.bubble_rate == 0.2, boost::test_tools::tolerance(1e-12));
 }
 
+// The bubble of two stages of 1f1b of which the second takes `times` as long: it computes all the
+// time but while the first computes the first forward and the last backward.
+double bubble_of(double microbatches, double times) {
+  return 1 - microbatches * (1 + times) / 2 / (microbatches * times + 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_stage_takes_as_long_as_its_layers_samples_and_shards_say) {
+  const auto bubble = [](std::vector<std::string> overrides) {
+    overrides.push_back("mesh.pp=2");
+    overrides.push_back("batch.micro=1");
+    return placed(overrides).simulation.bubble_rate;
+  };
+  const auto close = boost::test_tools::tolerance(1e-12);
+  const double m = placed({"mesh.pp=2", "batch.micro=1"}).plan.num_microbatches;
+  BOOST_TEST(bubble({"mesh.stage=[{dp=2},{dp=1}]"}) == bubble_of(m / 2, 2), close);
+  BOOST_TEST(bubble({"mesh.stage=[{tp=2},{tp=1}]"}) == bubble_of(m, 2), close);
+  BOOST_TEST(bubble({"mesh.stage=[{layers=2},{layers=4}]"}) == bubble_of(m, 2), close);
+  BOOST_TEST(bubble({"mesh.stage=[{dp=2,layers=4},{dp=1,layers=2}]"}) == bubble_of(m / 2, 1),
+             close);
+}
+
 BOOST_AUTO_TEST_CASE(a_tied_head_is_counted_with_its_embedding) {
   const auto placement = placed({"mesh.pp=3", "model.tie_word_embeddings=true"});
   BOOST_TEST(placement.parameters == kAll - kEmbedding);

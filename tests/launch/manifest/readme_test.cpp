@@ -57,7 +57,8 @@ BOOST_AUTO_TEST_CASE(the_reference_in_the_readme_is_the_table_of_the_program) {
   for (const std::string& table :
        {reference_table(), rows_table(launch::row_keys<launch::Source>()),
         rows_table(launch::row_keys<launch::EvalSet>()),
-        rows_table(launch::row_keys<stages::ParameterGroup>())})
+        rows_table(launch::row_keys<stages::ParameterGroup>()),
+        rows_table(launch::row_keys<launch::Settings::Stage>())})
     BOOST_TEST(content_of(readme).find(table) != std::string::npos,
                "launch/manifest/README.md does not hold this text:\n"
                    << table);

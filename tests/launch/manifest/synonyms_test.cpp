@@ -66,8 +66,8 @@ BOOST_AUTO_TEST_CASE(what_is_named_instead_exists) {
   check_names({kWithoutKey.begin(), kWithoutKey.end()}, [&](std::string_view name) {
     return is_key(name) || find_key_called(manifest_keys(), name);
   });
-  for (const auto keys :
-       {row_keys<Source>(), row_keys<EvalSet>(), row_keys<stages::ParameterGroup>()})
+  for (const auto keys : {row_keys<Source>(), row_keys<EvalSet>(),
+                          row_keys<stages::ParameterGroup>(), row_keys<Settings::Stage>()})
     check_names(names_of(keys), [&](std::string_view name) {
       return std::ranges::find(keys, name, &Key::name) != keys.end();
     });

@@ -46,6 +46,13 @@ BOOST_AUTO_TEST_CASE(layers_would_move_away_from_a_slow_stage) {
   BOOST_TEST(words.find("% shorter") != std::string::npos, words);
 }
 
+BOOST_AUTO_TEST_CASE(a_slow_stage_would_have_more_replicas) {
+  const std::string words = advice(step_of(3), {"mesh.pp=2"});
+  BOOST_TEST(words.find("Stage 1 is the slowest: with 2 replicas of it (troupe scale RUN --stage 1 "
+                        "--dp 2)") != std::string::npos,
+             words);
+}
+
 BOOST_AUTO_TEST_CASE(nothing_is_advised_where_nothing_is_gained_or_known) {
   const std::string equal = advice(step_of(1), {"mesh.pp=2"});
   BOOST_TEST(equal.find("No other split") != std::string::npos, equal);

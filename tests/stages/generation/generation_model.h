@@ -66,10 +66,14 @@ class GenerationModel {
   OwnGenerator generator(stages::GeneratorSpec spec, const stages::PartLinks& links = {}) const {
     spec.model = config_;
     OwnGenerator made(spec, links);
-    made->load_weights([this](std::span<const stages::Parameter> parameters, tensor::Device&) {
+    load(*made);
+    return made;
+  }
+  /// Gives a generator of this model its weights.
+  void load(stages::Generator& generator) const {
+    generator.load_weights([this](std::span<const stages::Parameter> parameters, tensor::Device&) {
       for (const stages::Parameter& p : parameters) copy_region(whole_.at(p.name), p);
     });
-    return made;
   }
 
   /// The logits after the last of `ids`, in double precision.

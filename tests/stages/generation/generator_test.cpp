@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cmath>
+#include <functional>
 #include <random>
 
 #include "tests/stages/generation/generation_model.h"
@@ -38,15 +39,38 @@ void check_logits(Logits got, const reference::Values& expected, double toleranc
                "logit " << v << " is " << got[v] << ", not " << expected[v]);
 }
 
-/// Continues prompts by random tokens and compares all logits.
+using CheckLogits = std::function<void(Logits got, const reference::Values& expected)>;
+
+CheckLogits within(double tolerance) {
+  return [tolerance](Logits got, const reference::Values& expected) {
+    check_logits(got, expected, tolerance);
+  };
+}
+
+/// The error of many logits, relative to their root mean square.
+struct RelativeError {
+  double squared_error = 0, squared = 0;
+
+  void add(Logits got, const reference::Values& expected) {
+    BOOST_REQUIRE(got.size() == expected.size());
+    for (std::size_t v = 0; v < expected.size(); ++v) {
+      squared_error += std::pow(got[v] - expected[v], 2);
+      squared += std::pow(expected[v], 2);
+    }
+  }
+  double value() const { return std::sqrt(squared_error / squared); }
+};
+
+/// Continues prompts by random tokens and checks all logits.
 void check_steps(const GenerationModel& model, const stages::GeneratorSpec& spec,
-                 std::vector<Ids> texts, int steps, double tolerance, std::mt19937_64& random) {
+                 std::vector<Ids> texts, int steps, const CheckLogits& check,
+                 std::mt19937_64& random) {
   const auto generator = model.generator(spec);
   Logits logits = generator->prefill(texts);
   for (int step = 0;; ++step) {
     for (std::size_t i = 0; i < texts.size(); ++i)
       BOOST_TEST_CONTEXT("step " << step << " text " << i)
-    check_logits(row(logits, i, model.config()), model.logits(texts[i]), tolerance);
+    check(row(logits, i, model.config()), model.logits(texts[i]));
     if (step == steps) return;
     const Ids next = random_ids(texts.size(), model.config(), random);
     for (std::size_t i = 0; i < texts.size(); ++i) texts[i].push_back(next[i]);
@@ -88,7 +112,7 @@ BOOST_AUTO_TEST_CASE(logits_are_those_of_the_whole_text_at_every_step) {
     // All prompts in one pass, and in pieces that end inside of them.
     for (const std::int64_t prompt_rows : {31, 7, 1})
       check_steps(model, {.sequences = 5, .capacity = 30, .prompt_rows = prompt_rows}, prompts, 6,
-                  1e-4, random);
+                  within(1e-4), random);
   }
 }
 
@@ -103,16 +127,22 @@ BOOST_AUTO_TEST_CASE(a_dynamic_embedding_follows_the_length_of_the_prompt) {
   check_steps(model, {.sequences = 3, .capacity = 30, .prompt_rows = 5},
               {random_ids(20, config, random), random_ids(3, config, random),
                random_ids(9, config, random)},
-              0, 1e-4, random);
+              0, within(1e-4), random);
 }
 
+// Rounding to 8 bits makes errors of many sizes: of 28,000 rows of logits half are within 0.7 % and
+// one is 12 % off. Of all rows of a run together they are below 5 %, and a wrong row is seen.
 BOOST_AUTO_TEST_CASE(bfloat16_is_near_the_reference) {
   std::mt19937_64 random(fresh_seed());
   stages::ModelConfig config = generation_models().front();
   config.dtype = tensor::DType::bf16;
   const GenerationModel model(config);
-  check_steps(model, {.sequences = 2, .capacity = 30, .prompt_rows = 8},
-              {random_ids(11, config, random), random_ids(3, config, random)}, 4, 0.1, random);
+  RelativeError error;
+  check_steps(
+      model, {.sequences = 2, .capacity = 30, .prompt_rows = 8},
+      {random_ids(11, config, random), random_ids(3, config, random)}, 4,
+      [&](Logits got, const reference::Values& expected) { error.add(got, expected); }, random);
+  BOOST_TEST(error.value() <= 0.06);
 }
 
 BOOST_AUTO_TEST_CASE(a_prompt_has_the_same_continuation_alone_and_among_others) {
