@@ -122,7 +122,7 @@ void DirectorProtocol::gather_elsewhere() {
       give_up_scale(ErrorKind::unavailable, "the hosts that are left have no room for it");
     }
   } else if (!shrink_to_survivors()) {
-    const std::string why = "no host is left that may have ranks";
+    const std::string why = hosts_.no_other_has_room();
     if (kept_.number > 0) return fail(ErrorKind::internal, why);
     return finish(
         {.exit_code = static_cast<int>(ErrorKind::retry), .step = committed_, .reason = why});

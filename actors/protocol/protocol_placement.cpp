@@ -6,14 +6,6 @@
 // Which hosts get which ranks, and which shape they have room for.
 
 namespace troupe::actors {
-namespace {
-
-std::string no_other_host(const HostTable& hosts) {
-  return "no host but those that are to be left (" + hosts.names(HostState::draining) +
-         ") can hold the run";
-}
-
-}  // namespace
 
 /// Aims at this shape, or at the largest one that the hosts have room for. Who is lost is replaced
 /// if else nobody would be left. If only hosts that are to be left have room, the run goes on there
@@ -23,7 +15,8 @@ bool DirectorProtocol::aim_at_hosts(const ClusterShape& shape, bool replaces) {
   if (!target && !replaces) target = planner().largest(shape, hosts_.available(), true);
   if (!target && kept_.number > 0) {
     target = planner().largest(shape, hosts_.available(true), true);
-    if (target && !stopping()) end_.stop(no_other_host(hosts_), static_cast<int>(ErrorKind::retry));
+    if (target && !stopping())
+      end_.stop(hosts_.no_other_has_room(), static_cast<int>(ErrorKind::retry));
   }
   if (target) gathering_.aim_at(std::move(*target));
   return target.has_value();
@@ -72,7 +65,7 @@ void DirectorProtocol::tell_use_of_hosts(const std::vector<std::string>& hosts) 
 
 /// Ends the run in order, because the hosts that are left have no room for any shape of it.
 void DirectorProtocol::stop_without_hosts() {
-  stop_in_order(no_other_host(hosts_), static_cast<int>(ErrorKind::retry));
+  stop_in_order(hosts_.no_other_has_room(), static_cast<int>(ErrorKind::retry));
 }
 
 }  // namespace troupe::actors

@@ -57,4 +57,9 @@ std::string HostTable::names(std::optional<HostState> state) const {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+std::string HostTable::no_other_has_room() const {
+  return "no host but those that are to be left (" + names(HostState::draining) +
+         ") can hold the run";
+}
+
 }  // namespace troupe::actors

@@ -46,6 +46,8 @@ class HostTable {
   std::vector<Entry> available(bool draining = false) const;
   /// "h0, h1, h2": all, or those in this state.
   std::string names(std::optional<HostState> state = std::nullopt) const;
+  /// Why a run ends when only hosts that are to be left have room for it.
+  std::string no_other_has_room() const;
 
   auto begin() const { return entries_.begin(); }
   auto end() const { return entries_.end(); }
