@@ -145,7 +145,8 @@ std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks
     if (!is_rank(row.to, num_ranks) && row.to != -1)
       return fmt::format("a message for rank {}", row.to);
     for (const double time :
-         {row.begin_s, row.end_s, row.sent_s, row.busy_s, row.collective_s, row.waited_s})
+         {row.queued_s, row.begin_s, row.end_s, row.sent_s, row.busy_s, row.collective_s,
+          row.waited_s})
       if (!std::isfinite(time)) return "a time that is not finite or is negative";
   }
   for (const auto& collective : actions.body.collectives) {

@@ -69,6 +69,9 @@ struct DirectorActivity {
 struct ActionsTraced {
   struct Action {
     std::string name;    ///< name as in a plan: "2F0"
+    /// Time when the host began to queue it: on a device that runs beside the host before begin_s,
+    /// and before the end of the action before it if the host did not wait for the device.
+    double queued_s = 0;
     double begin_s = 0;  ///< seconds of the monotonic clock of the rank's host
     double end_s = 0;
     int from = -1;        ///< rank whose message the action waited for; -1: none

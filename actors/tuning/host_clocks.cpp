@@ -120,6 +120,7 @@ std::map<int, ClockAhead> clocks_ahead(const std::vector<TracedMessage>& message
 
 void set_back(std::vector<ActionsTraced::Action>& actions, double seconds) {
   for (auto& action : actions) {
+    action.queued_s -= seconds;
     action.begin_s -= seconds;
     action.end_s -= seconds;
     if (action.sent_s != 0) action.sent_s -= seconds;  // 0: it had no output

@@ -12,8 +12,8 @@
 
 namespace troupe::launch {
 
-TROUPE_JSON_FIELDS(actors::ActionsTraced::Action, x.name, x.begin_s, x.end_s, x.from, x.to,
-                   x.waited_s, x.collective_s, x.sent_s)
+TROUPE_JSON_FIELDS(actors::ActionsTraced::Action, x.name, x.queued_s, x.begin_s, x.end_s, x.from,
+                   x.to, x.waited_s, x.collective_s, x.sent_s)
 TROUPE_JSON_FIELDS(actors::ActionsTraced::Collective, x.group, keyed("op", x.operation), x.bucket,
                    x.begin_s, x.end_s)
 TROUPE_JSON_FIELDS(actors::ClockAhead, keyed("ahead_s", x.seconds), x.error_s)

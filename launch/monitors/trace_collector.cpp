@@ -97,15 +97,17 @@ class StepTrace {
       // A host may wait for an action's message while the device still runs an earlier action.
       const double wait_s = std::max(a.begin_s - a.waited_s, free_s);
       if (wait_s < a.begin_s) add_bar(rank, track, "wait for " + a.name, "wait", wait_s, a.begin_s);
-      add_bar(rank, track, a.name, "action", a.begin_s, a.end_s);
+      add_bar(rank, track, a.name, "action", a.begin_s, a.end_s)["args"]["queued_us_before"] =
+          microseconds(std::max(0.0, a.begin_s - a.queued_s));
       if (const auto action = schedules::parse_action(a.name)) add_arrows(rank, track, a, *action);
     }
   }
-  void add_bar(int rank, int track, const std::string& name, const char* category, double begin_s,
-               double end_s) {
+  json& add_bar(int rank, int track, const std::string& name, const char* category, double begin_s,
+                double end_s) {
     json& event = add("X", rank, track, category, name, begin_s);
     event["dur"] = microseconds(end_s - begin_s);
     event["args"] = {{"step", step_}};
+    return event;
   }
   /// An arrow needs both ends, each at a time inside its action. A message that is sent at an
   /// action's end leaves shortly after it, so that time is moved inside.

@@ -7,6 +7,7 @@
 #include <set>
 #include <sstream>
 
+#include "tests/support/early_actions.h"
 #include "tests/support/small_manifest.h"
 #include "tests/support/troupe_program.h"
 
@@ -35,14 +36,18 @@ struct Bar {
 using Row = std::vector<Bar>;
 using Trace = std::map<std::pair<int, std::int64_t>, Row>;  // by rank and step
 
-/// Traces the next steps of a run that trains.
-Trace traced(const Workplace& place, const std::string& run, int steps) {
+/// The trace of the next steps of a run that trains, as it is written.
+json trace_of(const Workplace& place, const std::string& run, int steps) {
   const std::string file = (place.dir / "trace.json").string();
   const Finished done =
       troupe({"trace", place.run(run), "--steps", std::to_string(steps), "-o", file});
   BOOST_REQUIRE_MESSAGE(done.exit_code == 0, done.err);
+  return json::parse(content_of(file));
+}
+
+Trace traced(const Workplace& place, const std::string& run, int steps) {
   Trace trace;
-  const json content = json::parse(content_of(file));
+  const json content = trace_of(place, run, steps);
   for (const json& event : content.at("traceEvents")) {
     if (event.at("ph") != "X" || event.at("cat") != "action") continue;
     const double begin_us = event.at("ts");
@@ -243,6 +248,18 @@ BOOST_AUTO_TEST_CASE(pairs_run_at_the_same_time_in_stages_of_shards) {
       check_pairs_overlap(run, kind, 2, 2);
       check_same(run.stop(), want);
     }
+}
+
+/// On a device whose ops run beside the host, the host waits for no device within a step. On the
+/// CPU it computes itself.
+BOOST_AUTO_TEST_CASE(the_host_queues_actions_while_earlier_ones_run) {
+  const Workplace place;
+  LongRun run(place, "run", kModel);
+  const auto early = early_actions(trace_of(place, "run", 3));
+  BOOST_TEST(early.size() == 3u);
+  for (const auto& [where, actions] : early)
+    BOOST_TEST((actions > 0) == on_async_device(), actions << " in step " << where.second);
+  run.stop();
 }
 
 /// By its plan rank 0 runs the backward of microbatch 1 before that of 0, so that gradients would

@@ -38,6 +38,7 @@ inline std::vector<actors::TracedActions> traces_of(const actors::RunSpec& spec,
       const auto& costs_of_chunk = chunks[static_cast<std::size_t>(action.chunk)];
       message.body.actions.push_back(
           {.name = schedules::to_string(action),
+           .queued_s = begin,
            .begin_s = begin,
            .end_s = end,
            .from = receives ? rank_of(action.chunk + (forward ? -1 : 1), rank) : -1,

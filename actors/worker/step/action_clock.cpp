@@ -9,7 +9,8 @@ void ActionClock::begin(std::size_t action, tensor::Stream& stream) {
   if (marks_.size() == pieces_.size())
     marks_.push_back({.begin = device_.make_timed_event(), .end = device_.make_timed_event()});
   marks_[pieces_.size()].begin->record(stream);
-  pieces_.push_back({.action = action});
+  const std::chrono::duration<double> now = std::chrono::steady_clock::now().time_since_epoch();
+  pieces_.push_back({.action = action, .queued_s = now.count()});
 }
 
 std::size_t ActionClock::end(tensor::Stream& stream, double waited_s) {

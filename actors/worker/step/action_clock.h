@@ -24,6 +24,7 @@ class ActionClock {
 
   struct Piece {
     std::size_t action = kNoAction;
+    double queued_s = 0;  ///< of the steady clock: when the host began to queue it
     double begin_s = 0;   ///< of the steady clock, once read() was called
     double end_s = 0;     ///< of the steady clock, once read() was called
     double waited_s = 0;  ///< time within the piece in which the host stood still

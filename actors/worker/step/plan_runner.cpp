@@ -323,7 +323,10 @@ void PlanRunner::read_times(Step& step) {
     step.longest_s = std::max(step.longest_s, action_s);
     if (!step.watch.record) continue;
     ActionsTraced::Action& record = recorded_[piece.action].times;
-    if (record.end_s == 0) record.begin_s = piece.begin_s;
+    if (record.end_s == 0) {
+      record.queued_s = piece.queued_s;
+      record.begin_s = piece.begin_s;
+    }
     record.end_s = piece.end_s;
     record.busy_s += piece.seconds() - piece.waited_s;
     record.collective_s += piece.waited_s;

@@ -19,8 +19,10 @@ const json kStatus = {
      {{{"rank", 0}, {"replica", 0}, {"stage", 0}}, {{"rank", 1}, {"replica", 0}, {"stage", 1}}}}};
 
 json action(const char* name, double begin_s, double end_s, int from, int to, double waited_s = 0) {
-  return {{"name", name}, {"begin_s", begin_s},   {"end_s", end_s}, {"from", from},
-          {"to", to},     {"waited_s", waited_s}, {"sent_s", end_s}};
+  return {{"name", name},         {"queued_s", begin_s - 0.25},
+          {"begin_s", begin_s},   {"end_s", end_s},
+          {"from", from},         {"to", to},
+          {"waited_s", waited_s}, {"sent_s", end_s}};
 }
 
 json actions_event(std::int64_t step, int rank, const std::vector<json>& actions,
@@ -61,6 +63,7 @@ BOOST_AUTO_TEST_CASE(actions_waits_and_messages_become_events) {
     BOOST_TEST(bar.at("ts") >= 0);
     BOOST_TEST(bar.at("dur") > 0);
     BOOST_TEST(bar.at("args").at("step") == 7);
+    if (bar.at("cat") == "action") BOOST_TEST(bar.at("args").at("queued_us_before") == 250'000);
   }
   const auto begins = of_phase(file, "s"), ends = of_phase(file, "f");
   BOOST_REQUIRE(begins.size() == 2u);
