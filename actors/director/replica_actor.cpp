@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "actors/director/step_report.h"
-#include "actors/protocol/aggregate_votes.h"
+#include "actors/protocol/votes/aggregate_votes.h"
 
 namespace troupe::actors {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "actors/director/configuration_orders.h"
 #include "actors/director/replica_actor.h"
-#include "actors/topology/memory_plan.h"
+#include "actors/topology/memory/memory_plan.h"
 
 namespace troupe::actors {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "actors/topology/configuration.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_plan.h"
 
 namespace troupe::actors {
 

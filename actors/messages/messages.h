@@ -10,7 +10,7 @@
 #include "actors/monitors/tap_request.h"
 #include "actors/topology/configuration.h"
 #include "actors/topology/reports/allocated_memory.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_plan.h"
 
 // The messages of the control plane: orders from the director to stages and their answers, all
 // small. They are plain values; message_inspection.h defines how CAF serialises them. Every order

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "actors/protocol/protocol_events.h"
-#include "actors/protocol/replica_answers.h"
+#include "actors/protocol/votes/replica_answers.h"
 
 namespace troupe::actors {
 

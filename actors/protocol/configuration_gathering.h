@@ -11,7 +11,7 @@
 #include "actors/protocol/roster.h"
 #include "actors/topology/configuration.h"
 #include "actors/topology/scale.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_plan.h"
 
 namespace troupe::actors {
 

@@ -9,7 +9,7 @@
 #include "actors/protocol/hosts/host_table.h"
 #include "actors/topology/configuration.h"
 #include "actors/topology/reports/reports.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_plan.h"
 #include "tensor/errors/error.h"
 
 // Effects that the director's protocol orders. Plain values; Evaluate is for every replica, Finish

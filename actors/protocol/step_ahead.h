@@ -1,6 +1,6 @@
 #pragma once
 
-#include "actors/protocol/replica_answers.h"
+#include "actors/protocol/votes/replica_answers.h"
 
 namespace troupe::actors {
 

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "actors/topology/boundary.h"
-#include "actors/topology/state_parts.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_parts.h"
+#include "actors/topology/state/state_plan.h"
 #include "actors/topology/validation.h"
 #include "schedules/analysis/ahead.h"
 #include "stages/storage/xxh64.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "actors/topology/configuration.h"
-#include "actors/topology/copy_ring.h"
+#include "actors/topology/state/copy_ring.h"
 #include "schedules/analysis/validate.h"
 #include "schedules/plan/plan.h"
 #include "stages/decoder/stage/transformer_stage.h"

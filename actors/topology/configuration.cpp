@@ -7,7 +7,7 @@
 #include <iterator>
 #include <utility>
 
-#include "actors/topology/layer_split.h"
+#include "actors/topology/layers/layer_split.h"
 
 namespace troupe::actors {
 

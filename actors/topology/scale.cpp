@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "actors/topology/layer_split.h"
+#include "actors/topology/layers/layer_split.h"
 #include "actors/topology/schedule_kinds.h"
 #include "actors/topology/shape_rules.h"
-#include "actors/topology/state_parts.h"
+#include "actors/topology/state/state_parts.h"
 #include "schedules/plan/counted.h"
 #include "tensor/errors/error.h"
 

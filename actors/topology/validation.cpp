@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_plan.h"
 
 namespace troupe::actors {
 

@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "actors/topology/memory_plan.h"
+#include "actors/topology/memory/memory_plan.h"
 
 namespace troupe::actors {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "actors/topology/assembly.h"
-#include "actors/topology/memory_plan.h"
+#include "actors/topology/memory/memory_plan.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/inputs/work.h"
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <tuple>
 
-#include "actors/topology/layer_split.h"
+#include "actors/topology/layers/layer_split.h"
 #include "actors/topology/shape_rules.h"
 #include "launch/manifest/inputs/work.h"
 #include "launch/manifest/keys/key.h"

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "actors/topology/configuration.h"
-#include "actors/topology/layer_costs.h"
+#include "actors/topology/layers/layer_costs.h"
 #include "actors/topology/validation.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/inputs/placement.h"

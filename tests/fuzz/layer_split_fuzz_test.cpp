@@ -1,7 +1,7 @@
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 
-#include "actors/topology/layer_split.h"
+#include "actors/topology/layers/layer_split.h"
 #include "tensor/errors/error.h"
 #include "tests/support/mutate.h"
 #include "tests/support/run_specs.h"

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "actors/protocol/protocol_effects.h"
-#include "actors/topology/copy_ring.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/copy_ring.h"
+#include "actors/topology/state/state_plan.h"
 #include "actors/topology/validation.h"
 #include "tests/support/simulated_workers.h"
 

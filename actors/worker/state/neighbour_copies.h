@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "actors/topology/configuration.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_plan.h"
 #include "actors/worker/state/unit_state.h"
 #include "transport/edges/channel.h"
 

@@ -3,8 +3,8 @@
 #include <map>
 #include <vector>
 
-#include "actors/topology/state_parts.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_parts.h"
+#include "actors/topology/state/state_plan.h"
 #include "actors/worker/state/unit_state.h"
 #include "transport/edges/channel.h"
 

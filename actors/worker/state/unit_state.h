@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_plan.h"
 #include "stages/model/model_config.h"
 #include "stages/model/sharding.h"
 #include "stages/stage/stage.h"
@@ -58,7 +58,7 @@ struct ParameterState {
  private:
   std::size_t count() const { return static_cast<std::size_t>(num_state_tensors(info)); }
 };
-/// A unit's parameters (actors/topology/state_plan.h), or a part of them.
+/// A unit's parameters (actors/topology/state/state_plan.h), or a part of them.
 using UnitState = std::vector<ParameterState>;
 
 /// What the stage keeps of a slice, its own or the one whose twin it has, by unit.

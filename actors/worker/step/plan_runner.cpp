@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "actors/topology/unit_order.h"
+#include "actors/topology/state/unit_order.h"
 #include "actors/worker/step/active_action.h"
 #include "actors/worker/step/tap.h"
 #include "tensor/errors/error.h"

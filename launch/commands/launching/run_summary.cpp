@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_plan.h"
 #include "actors/topology/validation.h"
 #include "launch/host/quantities.h"
 #include "launch/manifest/inputs/host_placement.h"

@@ -7,7 +7,7 @@
 #include <iterator>
 #include <variant>
 
-#include "actors/topology/layer_split.h"
+#include "actors/topology/layers/layer_split.h"
 #include "actors/topology/schedule_kinds.h"
 #include "actors/topology/shape_rules.h"
 #include "launch/host/suggest.h"

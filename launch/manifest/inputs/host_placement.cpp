@@ -7,9 +7,9 @@
 
 #include "actors/topology/assembly.h"
 #include "actors/topology/boundary.h"
-#include "actors/topology/copy_ring.h"
-#include "actors/topology/state_parts.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/copy_ring.h"
+#include "actors/topology/state/state_parts.h"
+#include "actors/topology/state/state_plan.h"
 
 namespace troupe::launch {
 namespace {

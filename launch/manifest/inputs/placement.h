@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "actors/topology/memory_plan.h"
+#include "actors/topology/memory/memory_plan.h"
 #include "actors/topology/run_spec.h"
-#include "actors/topology/unit_order.h"
+#include "actors/topology/state/unit_order.h"
 #include "launch/host/machine.h"
 #include "launch/manifest/checks/parameter_groups.h"
 #include "schedules/analysis/simulate.h"

@@ -10,7 +10,7 @@
 #include <utility>
 #include <variant>
 
-#include "actors/topology/layer_split.h"
+#include "actors/topology/layers/layer_split.h"
 #include "launch/manifest/resolve/model_source.h"
 #include "launch/manifest/resolve/run_spec.h"
 #include "schedules/analysis/validate.h"

@@ -1,9 +1,9 @@
-#include "actors/protocol/aggregate_votes.h"
+#include "actors/protocol/votes/aggregate_votes.h"
 
 #include <boost/test/unit_test.hpp>
 #include <limits>
 
-#include "actors/protocol/step_votes.h"
+#include "actors/protocol/votes/step_votes.h"
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "actors/protocol/checkpoint_progress.h"
-#include "actors/protocol/evaluation_round.h"
-#include "actors/protocol/replica_answers.h"
-#include "actors/protocol/step_votes.h"
+#include "actors/protocol/votes/evaluation_round.h"
+#include "actors/protocol/votes/replica_answers.h"
+#include "actors/protocol/votes/step_votes.h"
 
 namespace troupe::actors {
 

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "actors/topology/program.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_plan.h"
 #include "schedules/analysis/simulate.h"
 #include "stages/decoder/parameters/parameters.h"
 #include "tests/support/run_specs.h"

@@ -1,11 +1,11 @@
-#include "actors/topology/copy_ring.h"
+#include "actors/topology/state/copy_ring.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 
 #include "actors/topology/hosts.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_plan.h"
 #include "tests/support/mutate.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/seed.h"

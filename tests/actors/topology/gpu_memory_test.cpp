@@ -1,10 +1,10 @@
-#include "actors/topology/gpu_memory.h"
+#include "actors/topology/memory/gpu_memory.h"
 
 #include <boost/test/unit_test.hpp>
 #include <map>
 #include <utility>
 
-#include "actors/topology/memory_plan.h"
+#include "actors/topology/memory/memory_plan.h"
 #include "tests/support/run_specs.h"
 
 namespace troupe::actors {

@@ -1,4 +1,4 @@
-#include "actors/topology/layer_split.h"
+#include "actors/topology/layers/layer_split.h"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -6,7 +6,7 @@
 #include <random>
 #include <regex>
 
-#include "actors/topology/layer_letters.h"
+#include "actors/topology/layers/layer_letters.h"
 #include "actors/topology/scale.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/mutate.h"

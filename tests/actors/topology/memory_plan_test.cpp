@@ -1,10 +1,10 @@
-#include "actors/topology/memory_plan.h"
+#include "actors/topology/memory/memory_plan.h"
 
 #include <boost/test/unit_test.hpp>
 #include <set>
 
 #include "actors/topology/rank_groups.h"
-#include "actors/topology/state_parts.h"
+#include "actors/topology/state/state_parts.h"
 #include "stages/replicas/data_parallel.h"
 #include "tensor/device/device.h"
 #include "tests/support/run_specs.h"

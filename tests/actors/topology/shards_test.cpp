@@ -5,8 +5,8 @@
 #include <set>
 
 #include "actors/topology/assembly.h"
-#include "actors/topology/state_parts.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_parts.h"
+#include "actors/topology/state/state_plan.h"
 #include "actors/worker/state/unit_state.h"
 #include "stages/decoder/parameters/parameters.h"
 #include "tests/support/run_specs.h"

@@ -4,10 +4,10 @@
 
 #include "actors/topology/assembly.h"
 #include "actors/topology/boundary.h"
-#include "actors/topology/copy_ring.h"
 #include "actors/topology/scale.h"
 #include "actors/topology/shape_rules.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/copy_ring.h"
+#include "actors/topology/state/state_plan.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/seed.h"

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "actors/topology/assembly.h"
-#include "actors/topology/memory_plan.h"
+#include "actors/topology/memory/memory_plan.h"
 #include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "transport/edges/channel.h"

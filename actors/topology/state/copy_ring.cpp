@@ -1,4 +1,4 @@
-#include "actors/topology/copy_ring.h"
+#include "actors/topology/state/copy_ring.h"
 
 #include <algorithm>
 #include <numeric>

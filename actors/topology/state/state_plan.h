@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "actors/topology/configuration.h"
-#include "actors/topology/copy_ring.h"
+#include "actors/topology/state/copy_ring.h"
 #include "stages/model/model_config.h"
 #include "stages/model/sharding.h"
 #include "transport/edges/channel.h"

@@ -1,13 +1,13 @@
-#include "actors/topology/memory_plan.h"
+#include "actors/topology/memory/memory_plan.h"
 
 #include <algorithm>
 #include <optional>
 #include <utility>
 
-#include "actors/topology/gpu_memory.h"
+#include "actors/topology/memory/gpu_memory.h"
 #include "actors/topology/rank_groups.h"
-#include "actors/topology/state_parts.h"
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_parts.h"
+#include "actors/topology/state/state_plan.h"
 #include "stages/decoder/parameters/parameter_layout.h"
 #include "tensor/device/device.h"
 #include "tensor/errors/error.h"

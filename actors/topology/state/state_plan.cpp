@@ -1,11 +1,11 @@
-#include "actors/topology/state_plan.h"
+#include "actors/topology/state/state_plan.h"
 
 #include <algorithm>
 #include <functional>
 #include <set>
 #include <utility>
 
-#include "actors/topology/state_parts.h"
+#include "actors/topology/state/state_parts.h"
 
 namespace troupe::actors {
 namespace {

@@ -1,4 +1,4 @@
-#include "actors/topology/layer_split.h"
+#include "actors/topology/layers/layer_split.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <numeric>
 
-#include "actors/topology/layer_letters.h"
+#include "actors/topology/layers/layer_letters.h"
 #include "schedules/plan/counted.h"
 #include "tensor/errors/error.h"
 

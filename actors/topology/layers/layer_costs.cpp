@@ -1,8 +1,8 @@
-#include "actors/topology/layer_costs.h"
+#include "actors/topology/layers/layer_costs.h"
 
 #include <vector>
 
-#include "actors/topology/layer_split.h"
+#include "actors/topology/layers/layer_split.h"
 
 namespace troupe::actors {
 namespace {

@@ -1,4 +1,4 @@
-#include "actors/topology/unit_order.h"
+#include "actors/topology/state/unit_order.h"
 
 #include <map>
 #include <utility>

@@ -1,4 +1,4 @@
-#include "actors/topology/layer_letters.h"
+#include "actors/topology/layers/layer_letters.h"
 
 #include <fmt/format.h>
 

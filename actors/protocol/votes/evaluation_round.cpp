@@ -1,4 +1,4 @@
-#include "actors/protocol/evaluation_round.h"
+#include "actors/protocol/votes/evaluation_round.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,4 +1,4 @@
-#include "actors/protocol/step_votes.h"
+#include "actors/protocol/votes/step_votes.h"
 
 #include <cmath>
 #include <numeric>

@@ -1,4 +1,4 @@
-#include "actors/protocol/aggregate_votes.h"
+#include "actors/protocol/votes/aggregate_votes.h"
 
 #include <cmath>
 

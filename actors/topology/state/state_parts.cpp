@@ -1,4 +1,4 @@
-#include "actors/topology/state_parts.h"
+#include "actors/topology/state/state_parts.h"
 
 #include <utility>
 

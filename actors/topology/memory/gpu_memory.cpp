@@ -1,4 +1,4 @@
-#include "actors/topology/gpu_memory.h"
+#include "actors/topology/memory/gpu_memory.h"
 
 #include <algorithm>
 
