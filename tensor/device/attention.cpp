@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "tensor/errors/error.h"
 
 namespace troupe::tensor {
@@ -20,7 +22,22 @@ void check_dtype(DType dtype) {
               fmt::format("attention in {}; use float32 or bfloat16", name_of(dtype)));
 }
 
+/// Of either kind of shape.
+template <typename Shape>
+void check_scores(const Shape& s) {
+  const auto is_number = [](float x) { return x >= 0 && std::isfinite(x); };
+  if (s.window >= 0 && is_number(s.scale) && is_number(s.cap)) return;
+  throw Error(ErrorKind::manifest,
+              fmt::format("attention with window {}, scale {} and soft cap {}; none may be "
+                          "negative or infinite, and 0 stands for none given",
+                          s.window, s.scale, s.cap));
+}
+
 }  // namespace
+
+float score_scale(float scale, std::int64_t head_dim) {
+  return scale > 0 ? scale : static_cast<float>(1 / std::sqrt(static_cast<double>(head_dim)));
+}
 
 const AttentionShape& check(const AttentionShape& s) {
   if (s.batch < 1 || s.seq_len < 1 || s.heads < 1 || s.kv_heads < 1 || s.head_dim < 2) {
@@ -35,6 +52,13 @@ const AttentionShape& check(const AttentionShape& s) {
       throw Error(ErrorKind::manifest, "attention: " + why.sentence);
   }
   check_dtype(s.dtype);
+  check_scores(s);
+  if (s.window > 0 && !s.causal)
+    throw Error(ErrorKind::manifest,
+                fmt::format("attention with window {} that sees later keys; a window needs causal",
+                            s.window));
+  if (s.mask != Mask::none && (s.window > 0 || s.cap > 0))
+    throw Error(ErrorKind::manifest, "attention with a mask has neither a window nor a soft cap");
   return s;
 }
 
@@ -69,6 +93,7 @@ const CachedAttentionShape& check(const CachedAttentionShape& s) {
   }
   check_heads(s.heads, s.kv_heads);
   check_dtype(s.dtype);
+  check_scores(s);
   return s;
 }
 
@@ -80,8 +105,9 @@ std::int64_t check(const CachedAttentionShape& shape, const CachedTokens& tokens
   TROUPE_ASSERT(rows >= 1 && rows <= shape.rows && positions.num_elements() == rows);
   TROUPE_ASSERT(static_cast<bool>(cos) == static_cast<bool>(sin));
   for (const Tensor& table : {cos, sin})
-    TROUPE_ASSERT(!table || (table.dtype == DType::f32 && shape.head_dim % 2 == 0 &&
-                             table.num_elements() == rows * shape.head_dim / 2));
+    TROUPE_ASSERT(!table || (table.dtype == DType::f32 && table.num_elements() % rows == 0 &&
+                             table.num_elements() / rows <= shape.head_dim / 2));
+  TROUPE_ASSERT(cos.num_elements() == sin.num_elements());
   TROUPE_ASSERT(qkv.dtype == shape.dtype && qkv.num_elements() == rows * shape.columns());
   TROUPE_ASSERT(out.dtype == shape.dtype &&
                 out.num_elements() == rows * shape.heads * shape.head_dim);

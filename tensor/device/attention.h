@@ -19,7 +19,7 @@ struct AttentionShape {
   std::int64_t seq_len = 0;   // S
   std::int64_t heads = 0;     // H
   std::int64_t kv_heads = 0;  // K, divides H; each serves H/K consecutive query heads
-  std::int64_t head_dim = 0;  // D, even if rotary
+  std::int64_t head_dim = 0;  // D, even if rotary turns all of it
   DType dtype = DType::f32;
   /// How q and k are rotated by their positions, each sequence being of length S; none: not at all.
   std::optional<Rotary> rotary = Rotary{};
@@ -30,10 +30,18 @@ struct AttentionShape {
   /// what of the rotation depends on a length, are its own. There is no mask.
   bool documents = false;
   std::int64_t first_head = 0;  // of the H among all heads of the layer; for dropout
+  /// So many keys at most that a query of a causal shape sees, itself and those before it, in a
+  /// document by its own positions; 0: all of them. What no query sees is not computed.
+  std::int64_t window = 0;
+  float scale = 0;  // of the products of queries and keys; 0: 1/sqrt(D)
+  float cap = 0;    // c: scaled scores s become c * tanh(s / c) (arXiv 2408.00118); 0: they stay.
+                    // Without a mask
 
   /// The columns of qkv: those of query heads, key heads and value heads.
   std::int64_t columns() const { return (heads + 2 * kv_heads) * head_dim; }
 };
+/// What the products of queries and keys are multiplied by: scale, or 1/sqrt(D) if it is 0.
+float score_scale(float scale, std::int64_t head_dim);
 /// The shape. Throws Error for one that has no meaning.
 const AttentionShape& check(const AttentionShape& shape);
 /// The rows of a call by one of its tensors, which has so many columns. Asserts that the shape
@@ -64,9 +72,9 @@ struct AttentionCall {
 void check(const AttentionShape& shape, const AttentionCall& call);
 
 /// Rotary embedding (rotate-half, tables in float32, scaled as the type says) and grouped-query
-/// attention with scale 1/sqrt(D), for one shape; one object serves every layer. Works in blocks of
-/// query rows: never holds S x S scores of a head (as FlashAttention, arXiv 2205.14135; the
-/// backward pass recomputes the probabilities from the log-sum-exp). A query that sees no key gives
+/// attention, for one shape; one object serves every layer. Works in blocks of query rows: never
+/// holds S x S scores of a head (as FlashAttention, arXiv 2205.14135; the backward pass recomputes
+/// the probabilities from the log-sum-exp). A query that sees no key gives
 /// zeros, its lse is -inf, and no gradient passes through it. A forward may run at the same time as
 /// a backward; two forwards or two backwards may not.
 class Attention {
@@ -103,6 +111,9 @@ struct CachedAttentionShape {
   std::int64_t kv_heads = 0;   ///< K, divides H; each serves H/K consecutive query heads
   std::int64_t head_dim = 0;   ///< D
   DType dtype = DType::f32;
+  std::int64_t window = 0;  ///< as AttentionShape's, and so are the next two
+  float scale = 0;
+  float cap = 0;
 
   std::int64_t columns() const { return (heads + 2 * kv_heads) * head_dim; }  ///< of qkv
 };
@@ -113,8 +124,9 @@ const CachedAttentionShape& check(const CachedAttentionShape& shape);
 struct CachedTokens {
   Tensor sequences;  ///< [T] int32: below B; -1: no token, the row's result is zeros
   Tensor positions;  ///< [T] int32: its place in the sequence, below N
-  /// [T, D/2] float32: cosines and sines of the angles that a row's pairs of queries and of keys
-  /// turn (rotate-half, arXiv 2104.09864). Empty: nothing is rotated.
+  /// [T, R/2] float32, R at most D: cosines and sines of the angles that a row's pairs of queries
+  /// and of keys turn (rotate-half, arXiv 2104.09864) in the first R elements of each head; the
+  /// others stay. Empty: nothing is rotated.
   Tensor cos, sin;
 };
 /// The number of tokens. Asserts that the shape allows so many, and that qkv and out are of as
@@ -122,11 +134,11 @@ struct CachedTokens {
 std::int64_t check(const CachedAttentionShape& shape, const CachedTokens& tokens, const Tensor& qkv,
                    const Tensor& out);
 
-/// Grouped-query attention of new tokens over the tokens of their sequences so far, with scale
-/// 1/sqrt(D): a forward without a backward, for inference. Keys and values of earlier tokens lie in
-/// a cache, one for each layer; one object serves all layers. A whole prompt, a piece of one and
-/// single tokens of many sequences are all rows of a call, in any mixture. Rows of one sequence
-/// that follow each other and their positions are computed together.
+/// Grouped-query attention of new tokens over the tokens of their sequences so far: a forward
+/// without a backward, for inference. Keys and values of earlier tokens lie in a cache, one for
+/// each layer; one object serves all layers. A whole prompt, a piece of one and single tokens of
+/// many sequences are all rows of a call, in any mixture. Rows of one sequence that follow each
+/// other and their positions are computed together.
 ///
 /// A row's result does not depend on the rows of other sequences, bit for bit. Neither does it
 /// depend on what lies in the cache beyond the row's position, so a sequence is forgotten by

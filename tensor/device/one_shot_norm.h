@@ -29,9 +29,10 @@ struct OneShotCall {
   Tensor weight;    // [C]     f32  of the norm; empty: there is none
   Tensor shift;     // [C]     f32  its bias, of a LayerNorm; empty: it is an RMSNorm
   float eps = 0;
-  Tensor mean;    // [T]     f32  receives what norms keep; empty for an RMSNorm
-  Tensor rstd;    // [T]     f32
-  Tensor normed;  // [T, C]  act  receives norm(sum); empty without a norm
+  float plus = 0;  // what is added to the weights of an RMSNorm, as in Ops::rms_norm()
+  Tensor mean;     // [T]     f32  receives what norms keep; empty for an RMSNorm
+  Tensor rstd;     // [T]     f32
+  Tensor normed;   // [T, C]  act  receives norm(sum); empty without a norm
 };
 
 /// The sum over few shards of their products' parts, bias, residual and norm, in one kernel that

@@ -40,6 +40,24 @@ void check_norm_backward(const Tensor& dy, const Tensor& x, const Tensor& w, con
   TROUPE_ASSERT(!residual || are_alike(residual, x));
 }
 
+void check_heads(const Tensor& x, const HeadColumns& heads) {
+  TROUPE_ASSERT(is_act(x.dtype) && x.shape.rank() == 2);
+  TROUPE_ASSERT(heads.heads >= 1 && heads.dim >= 1 && heads.first >= 0);
+  TROUPE_ASSERT(heads.first + heads.count() <= x.shape[1]);
+}
+
+/// Of `sums` that shards have added, if they did.
+void check_row_sums(const Tensor& x, const HeadColumns& heads, const Tensor& sums,
+                    std::int64_t width) {
+  if (!sums) return;
+  TROUPE_ASSERT(heads.heads == 1 && width >= heads.dim && is_of(sums, DType::f32, x.shape[0]));
+}
+
+void check_gated(const Tensor& gate_up, const Tensor& y) {
+  TROUPE_ASSERT(is_act(y.dtype) && y.shape.rank() == 2);
+  TROUPE_ASSERT(is_of(gate_up, y.dtype, 2 * y.num_elements()));
+}
+
 /// Asserts that each id is a row of the table, if the host sees them: a GPU takes others for ids of
 /// another shard.
 void check_ids(Stream& stream, const Tensor& ids, const Tensor& table) {
@@ -114,17 +132,40 @@ void Ops::copy_columns(Stream& stream, const Tensor& src, std::int64_t from, con
   run_copy_columns(stream, src, from, dst, to, count);
 }
 
-void Ops::rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
-                   const Tensor& rstd) {
+void Ops::scale(Stream& stream, const Tensor& x, float factor, const Tensor& y) {
+  TROUPE_ASSERT(is_act(y.dtype) && are_alike(x, y));
+  run_scale(stream, x, factor, y);
+}
+
+void Ops::add_scaled(Stream& stream, const Tensor& x, float factor, const Tensor& residual,
+                     const Tensor& y) {
+  TROUPE_ASSERT(is_act(y.dtype) && are_alike(x, y) && are_alike(residual, y));
+  run_add_scaled(stream, x, factor, residual, y);
+}
+
+void Ops::cap_logits(Stream& stream, const Tensor& x, float scale, float cap, const Tensor& y) {
+  TROUPE_ASSERT(x.dtype == DType::f32 && are_alike(y, x) && cap >= 0);
+  run_cap_logits(stream, x, scale, cap, y);
+}
+
+void Ops::cap_logits_backward(Stream& stream, const Tensor& y, const Tensor& dy, float scale,
+                              float cap, const Tensor& dx) {
+  TROUPE_ASSERT(is_act(dx.dtype) && are_alike(dy, dx) && cap >= 0);
+  TROUPE_ASSERT(cap == 0 || is_of(y, DType::f32, dx.num_elements()));
+  run_cap_logits_backward(stream, y, dy, scale, cap, dx);
+}
+
+void Ops::rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, float plus,
+                   const Tensor& y, const Tensor& rstd) {
   check_norm(x, y, w, rstd);
-  run_rms_norm(stream, x, w, eps, y, rstd);
+  run_rms_norm(stream, x, w, eps, plus, y, rstd);
 }
 
 void Ops::rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
-                            const Tensor& rstd, const Tensor& residual, const Tensor& dx,
-                            const Tensor& dw) {
+                            float plus, const Tensor& rstd, const Tensor& residual,
+                            const Tensor& dx, const Tensor& dw) {
   check_norm_backward(dy, x, w, rstd, residual, dx, dw);
-  run_rms_norm_backward(stream, dy, x, w, rstd, residual, dx, dw);
+  run_rms_norm_backward(stream, dy, x, w, plus, rstd, residual, dx, dw);
 }
 
 void Ops::layer_norm(Stream& stream, const Tensor& x, const Tensor& w, const Tensor& b, float eps,
@@ -142,17 +183,65 @@ void Ops::layer_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x,
   run_layer_norm_backward(stream, dy, x, w, mean, rstd, residual, dx, dw, db);
 }
 
+void Ops::head_norm(Stream& stream, const Tensor& x, const HeadColumns& heads, const Tensor& w,
+                    float eps, float plus, const Tensor& y, const Tensor& squares,
+                    std::int64_t width) {
+  check_heads(x, heads);
+  TROUPE_ASSERT(are_alike(y, x) && is_of(w, DType::f32, heads.dim));
+  check_row_sums(x, heads, squares, width);
+  run_head_norm(stream, x, heads, w, eps, plus, y, squares, width);
+}
+
+void Ops::head_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x,
+                             const HeadColumns& heads, const Tensor& w, float eps, float plus,
+                             const Tensor& dx, const Tensor& dw, const Tensor& squares,
+                             const Tensor& dots, std::int64_t width) {
+  check_heads(x, heads);
+  TROUPE_ASSERT(are_alike(dy, x) && are_alike(dx, x));
+  TROUPE_ASSERT(is_of(w, DType::f32, heads.dim) && are_alike(dw, w));
+  TROUPE_ASSERT(static_cast<bool>(squares) == static_cast<bool>(dots));
+  check_row_sums(x, heads, squares, width);
+  check_row_sums(x, heads, dots, width);
+  run_head_norm_backward(stream, dy, x, heads, w, eps, plus, dx, dw, squares, dots, width);
+}
+
+void Ops::head_squares(Stream& stream, const Tensor& x, const HeadColumns& columns,
+                       const Tensor& squares) {
+  check_heads(x, columns);
+  TROUPE_ASSERT(columns.heads == 1 && is_of(squares, DType::f32, x.shape[0]));
+  run_head_squares(stream, x, columns, squares);
+}
+
+void Ops::head_dots(Stream& stream, const Tensor& dy, const Tensor& x, const HeadColumns& columns,
+                    const Tensor& w, float plus, const Tensor& dots) {
+  check_heads(x, columns);
+  TROUPE_ASSERT(are_alike(dy, x) && is_of(w, DType::f32, columns.dim));
+  TROUPE_ASSERT(columns.heads == 1 && is_of(dots, DType::f32, x.shape[0]));
+  run_head_dots(stream, dy, x, columns, w, plus, dots);
+}
+
 void Ops::swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y) {
-  TROUPE_ASSERT(is_act(y.dtype) && y.shape.rank() == 2);
-  TROUPE_ASSERT(is_of(gate_up, y.dtype, 2 * y.num_elements()));
+  check_gated(gate_up, y);
   run_swiglu(stream, gate_up, y);
 }
 
 void Ops::swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
                           const Tensor& dgate_up) {
-  TROUPE_ASSERT(is_act(dy.dtype) && dy.shape.rank() == 2);
-  TROUPE_ASSERT(is_of(gate_up, dy.dtype, 2 * dy.num_elements()) && are_alike(dgate_up, gate_up));
+  check_gated(gate_up, dy);
+  TROUPE_ASSERT(are_alike(dgate_up, gate_up));
   run_swiglu_backward(stream, gate_up, dy, dgate_up);
+}
+
+void Ops::geglu(Stream& stream, const Tensor& gate_up, const Tensor& y) {
+  check_gated(gate_up, y);
+  run_geglu(stream, gate_up, y);
+}
+
+void Ops::geglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
+                         const Tensor& dgate_up) {
+  check_gated(gate_up, dy);
+  TROUPE_ASSERT(are_alike(dgate_up, gate_up));
+  run_geglu_backward(stream, gate_up, dy, dgate_up);
 }
 
 void Ops::gelu(Stream& stream, const Tensor& x, const Tensor& y) {

@@ -3,10 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "tensor/device/adamw.h"
-#include "tensor/device/device.h"
-#include "tensor/device/linear.h"
-#include "tensor/values/random.h"
+#include "tensor/device/op_list.h"
 
 // Shape letters: T tokens of a microbatch (batch * sequence), C channels, F feed-forward width, V
 // vocabulary, N any number of elements. "act" = float32 or bfloat16 (all act tensors of a call have
@@ -14,67 +11,6 @@
 // number of threads.
 
 namespace troupe::tensor {
-
-/// The target of a token that has no loss and gives no gradient.
-inline constexpr std::int32_t kNoTarget = -100;
-
-/// The columns of a shard's logits when the classes of a vocabulary are divided among shards.
-struct VocabColumns {
-  std::int64_t first = 0;  ///< the class of column 0
-  std::int64_t valid = 0;  ///< columns that stand for classes; the later ones are padding
-};
-
-/// A cross-entropy over all classes, with label smoothing as torch defines it (arXiv 1512.00567):
-/// (1 - s) (-log p[target]) + s (-mean of log p).
-struct VocabLoss {
-  std::int64_t classes = 0;          ///< of all shards, without padding
-  float smoothing = 0;               ///< s
-  std::int32_t ignored = kNoTarget;  ///< a target whose token has no loss and no gradient
-  float scale = 1;                   ///< factor of the gradient
-};
-
-/// The ops that a back end implements: OP(name, parameters after the stream...).
-#define TROUPE_OPS(OP)                                                                             \
-  OP(fill_zero, const Tensor& x)                                                                   \
-  OP(copy, const Tensor& src, const Tensor& dst)                                                   \
-  OP(accumulate, const Tensor& x, const Tensor& y)                                                 \
-  OP(copy_columns, const Tensor& src, std::int64_t from, const Tensor& dst, std::int64_t to,       \
-     std::int64_t count)                                                                           \
-  OP(rms_norm, const Tensor& x, const Tensor& w, float eps, const Tensor& y, const Tensor& rstd)   \
-  OP(rms_norm_backward, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& rstd,    \
-     const Tensor& residual, const Tensor& dx, const Tensor& dw)                                   \
-  OP(layer_norm, const Tensor& x, const Tensor& w, const Tensor& b, float eps, const Tensor& y,    \
-     const Tensor& mean, const Tensor& rstd)                                                       \
-  OP(layer_norm_backward, const Tensor& dy, const Tensor& x, const Tensor& w, const Tensor& mean,  \
-     const Tensor& rstd, const Tensor& residual, const Tensor& dx, const Tensor& dw,               \
-     const Tensor& db)                                                                             \
-  OP(swiglu, const Tensor& gate_up, const Tensor& y)                                               \
-  OP(swiglu_backward, const Tensor& gate_up, const Tensor& dy, const Tensor& dgate_up)             \
-  OP(gelu, const Tensor& x, const Tensor& y)                                                       \
-  OP(gelu_backward, const Tensor& x, const Tensor& dy, const Tensor& dx)                           \
-  OP(add_bias, const Tensor& b, const Tensor& y, const Tensor& residual)                           \
-  OP(bias_gradient, const Tensor& dy, const Tensor& db, Gradient gradient)                         \
-  OP(dropout, const Dropout& dropout, const MatrixSlice& slice, const Tensor& x, const Tensor& y,  \
-     const Tensor& residual)                                                                       \
-  OP(embedding_range, const Tensor& ids, std::int64_t first, const Tensor& table, const Tensor& x) \
-  OP(embedding_range_backward, const Tensor& ids, std::int64_t first, const Tensor& dx,            \
-     const Tensor& dtable)                                                                         \
-  OP(add_rows, const Tensor& table, const Tensor& rows, const Tensor& x)                           \
-  OP(add_positions, const Tensor& positions, std::int64_t first, const Tensor& x)                  \
-  OP(positions_backward, const Tensor& dx, std::int64_t first, const Tensor& dpositions)           \
-  OP(cross_entropy, const Tensor& logits, const Tensor& targets, float scale, const Tensor& loss,  \
-     const Tensor& dlogits, const Tensor& token_losses)                                            \
-  OP(vocab_max, const Tensor& logits, std::int64_t valid, const Tensor& max)                       \
-  OP(vocab_sums, const Tensor& logits, const VocabColumns& columns, const Tensor& targets,         \
-     const Tensor& max, const Tensor& sums)                                                        \
-  OP(vocab_loss, const Tensor& exponentials, const VocabColumns& columns, const Tensor& targets,   \
-     const Tensor& sums, const VocabLoss& loss, const Tensor& sum, const Tensor& dlogits,          \
-     const Tensor& token_losses)                                                                   \
-  OP(sum_losses, const Tensor& token_losses, const Tensor& sum)                                    \
-  OP(sums_of_squares, const Tensor& x, std::int64_t piece, const Tensor& sums)                     \
-  OP(adamw, std::span<const AdamWUpdate> updates)
-/// How a back end declares them: its part of op `name` is run_name().
-#define TROUPE_DECLARE_OP(name, ...) void run_##name(Stream& stream, __VA_ARGS__) override;
 
 /// Element-wise and row-wise ops of one device. No call allocates, except scratch memory, which
 /// each stream has of its own and which grows with the largest shape seen. Every call asserts that
@@ -93,13 +29,27 @@ class Ops {
   void copy_columns(Stream& stream, const Tensor& src, std::int64_t from, const Tensor& dst,
                     std::int64_t to, std::int64_t count);
 
-  /// y[T,C] = x * rstd * w; rstd[T] float32 = 1/sqrt(mean(x^2) + eps); w[C] float32; x, y act.
-  void rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
-                const Tensor& rstd);
+  /// y[N] = factor * x[N], act. y may be x itself.
+  void scale(Stream& stream, const Tensor& x, float factor, const Tensor& y);
+  /// y[N] = residual[N] + factor * x[N], act. y may be x or residual itself.
+  void add_scaled(Stream& stream, const Tensor& x, float factor, const Tensor& residual,
+                  const Tensor& y);
+  /// y[N] = cap * tanh(x * scale / cap), the soft cap of Gemma 2 (arXiv 2408.00118), or x * scale
+  /// if cap is 0; x, y float32. y may be x itself.
+  void cap_logits(Stream& stream, const Tensor& x, float scale, float cap, const Tensor& y);
+  /// dx[N] = dy * scale * (1 - (y / cap)^2) from the y[N] of cap_logits() (float32; not read if cap
+  /// is 0, dx being dy * scale); dy, dx act. dx may be dy itself, or y if it is float32.
+  void cap_logits_backward(Stream& stream, const Tensor& y, const Tensor& dy, float scale,
+                           float cap, const Tensor& dx);
+
+  /// y[T,C] = x * rstd * (plus + w); rstd[T] float32 = 1/sqrt(mean(x^2) + eps); w[C] float32; x, y
+  /// act. plus is 0 or 1.
+  void rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, float plus,
+                const Tensor& y, const Tensor& rstd);
   /// dx[T,C] = residual[T,C] (if given) + gradient of rms_norm at dy[T,C]; dw[C] float32 is
   /// overwritten with this call's weight gradient. dx may be residual or dy itself.
   void rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
-                         const Tensor& rstd, const Tensor& residual, const Tensor& dx,
+                         float plus, const Tensor& rstd, const Tensor& residual, const Tensor& dx,
                          const Tensor& dw);
   /// y[T,C] = (x - mean) * rstd * w + b, with mean[T] and rstd[T] = 1/sqrt(variance + eps) of each
   /// row (float32); w, b [C] float32; x, y act. Layer normalization, arXiv 1607.06450.
@@ -112,11 +62,37 @@ class Ops {
                            const Tensor& mean, const Tensor& rstd, const Tensor& residual,
                            const Tensor& dx, const Tensor& dw, const Tensor& db);
 
+  /// rms_norm() of each head of each row by itself: y[T,N] = x[T,N] * rstd * (plus + w[dim]) in the
+  /// columns of `heads`; the other columns of y stay. x, y act, w float32. y may be x itself. If
+  /// the columns are one head of which other shards have parts, squares[T] (float32) is given, the
+  /// sums of head_squares() over all shards, and width, their columns all together.
+  void head_norm(Stream& stream, const Tensor& x, const HeadColumns& heads, const Tensor& w,
+                 float eps, float plus, const Tensor& y, const Tensor& squares = {},
+                 std::int64_t width = 0);
+  /// The same columns of dx[T,N] = gradient of head_norm at dy[T,N] from its x, of which rstd is
+  /// computed again; dw[dim] float32 is overwritten with this call's weight gradient, the sum over
+  /// rows and heads. dx may be dy itself. With squares, dots[T] is given too, the sums of
+  /// head_dots() over all shards. Any number of threads gives the same bits.
+  void head_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x,
+                          const HeadColumns& heads, const Tensor& w, float eps, float plus,
+                          const Tensor& dx, const Tensor& dw, const Tensor& squares = {},
+                          const Tensor& dots = {}, std::int64_t width = 0);
+  /// squares[T] (float32) = the sum of x^2 over the columns of x[T,N], which are one head.
+  void head_squares(Stream& stream, const Tensor& x, const HeadColumns& columns,
+                    const Tensor& squares);
+  /// dots[T] (float32) = the sum of dy * (plus + w) * x over the columns, which are one head.
+  void head_dots(Stream& stream, const Tensor& dy, const Tensor& x, const HeadColumns& columns,
+                 const Tensor& w, float plus, const Tensor& dots);
+
   /// y[T,F] = silu(g) * u, where gate_up[T,2F] holds g in columns 0..F-1 and u in F..2F-1.
   void swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y);
   /// dgate_up[T,2F] from gate_up and dy[T,F]; dgate_up may be gate_up itself.
   void swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
                        const Tensor& dgate_up);
+  /// swiglu() with gelu() in the place of silu (GeGLU, arXiv 2002.05202), and its gradient.
+  void geglu(Stream& stream, const Tensor& gate_up, const Tensor& y);
+  void geglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
+                      const Tensor& dgate_up);
   /// y[N] = x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) / 2, the tanh form of GELU (arXiv
   /// 1606.08415, GPT-2's "gelu_new"); x, y act. y may be x itself.
   void gelu(Stream& stream, const Tensor& x, const Tensor& y);

@@ -14,8 +14,10 @@ namespace {
 
 constexpr std::array kTypeNames{
     std::pair{RotaryType::standard, "default"}, std::pair{RotaryType::linear, "linear"},
-    std::pair{RotaryType::dynamic, "dynamic"}, std::pair{RotaryType::yarn, "yarn"},
-    std::pair{RotaryType::llama3, "llama3"}};
+    std::pair{RotaryType::dynamic, "dynamic"},  std::pair{RotaryType::yarn, "yarn"},
+    std::pair{RotaryType::llama3, "llama3"},    std::pair{RotaryType::longrope, "longrope"}};
+
+// Below, head_dim is R: what of a head turns.
 
 /// inverse[i] = base^(-2i / head_dim).
 void powers_of(float base, std::span<float> inverse) {
@@ -80,6 +82,24 @@ float llama3_frequency(const Rotary& rotary, float frequency) {
   return (1 - smooth) * frequency / static_cast<float>(rotary.factor) + smooth * frequency;
 }
 
+void longrope_frequencies(const Rotary& rotary, std::int64_t length, std::span<float> inverse) {
+  const bool is_longer = length > rotary.original_max_position_embeddings;
+  const std::vector<double>& factors = is_longer ? rotary.long_factor : rotary.short_factor;
+  const auto head_dim = static_cast<float>(2 * inverse.size());
+  for (std::size_t i = 0; i < inverse.size(); ++i) {
+    const float wavelength =
+        std::pow(static_cast<float>(rotary.theta), static_cast<float>(2 * i) / head_dim);
+    inverse[i] = 1.0f / (static_cast<float>(factors[i]) * wavelength);
+  }
+}
+
+/// LongRoPE's scaling of cos and sin.
+double longrope_scaling(const Rotary& rotary) {
+  if (rotary.factor <= 1) return 1;
+  const auto original = static_cast<double>(rotary.original_max_position_embeddings);
+  return std::sqrt(1 + std::log(rotary.factor) / std::log(original));
+}
+
 /// YaRN's scaling of scores for a factor (equation 22), times mscale.
 double yarn_scaling(double factor, double mscale) {
   return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
@@ -101,6 +121,27 @@ FieldFault check_yarn(const Rotary& r) {
     if (!(*field >= 0 && std::isfinite(*field)))
       return {field,
               fmt::format("{} = {} must not be negative; 0: as the paper suggests", name, *field)};
+  return {};
+}
+
+FieldFault check_longrope(const Rotary& r, std::int64_t dim) {
+  for (const auto& [name, factors] : {std::pair("rope_short_factor", &r.short_factor),
+                                      std::pair("rope_long_factor", &r.long_factor)}) {
+    if (std::ssize(*factors) != dim / 2)
+      return {factors, fmt::format("{} has {} numbers; longrope needs {}, one for each pair of the "
+                                   "{} elements that turn",
+                                   name, factors->size(), dim / 2, dim)};
+    for (const double factor : *factors)
+      if (!(factor > 0 && std::isfinite(factor)))
+        return {factors, fmt::format("{} has {}; each number must be above 0", name, factor)};
+  }
+  if (!(r.attention_factor >= 0 && std::isfinite(r.attention_factor)))
+    return {&r.attention_factor, fmt::format("rope_attention_factor = {} must not be negative; 0: "
+                                             "as the paper suggests",
+                                             r.attention_factor)};
+  if (r.attention_factor == 0 && r.factor > 1 && r.original_max_position_embeddings < 2)
+    return {&r.original_max_position_embeddings,
+            "rope_original_max_position_embeddings = 1 must be at least 2 for longrope"};
   return {};
 }
 
@@ -135,17 +176,23 @@ bool find_rotary_type(std::string_view name, RotaryType& type) {
 }
 
 bool reads(RotaryType type, std::string_view field) {
-  if (field == "theta") return true;
+  if (field == "theta" || field == "dim") return true;
   if (field == "factor") return type != RotaryType::standard;
   if (field == "original_max_position_embeddings")
     return type != RotaryType::standard && type != RotaryType::linear;
+  if (field == "short_factor" || field == "long_factor") return type == RotaryType::longrope;
+  if (field == "attention_factor" && type == RotaryType::longrope) return true;
   const bool is_of_llama3 = field == "low_freq_factor" || field == "high_freq_factor";
   return type == (is_of_llama3 ? RotaryType::llama3 : RotaryType::yarn);
 }
 
 FieldFault check_rotary(const Rotary& r, const std::int64_t& head_dim) {
   constexpr std::int64_t kMostPositions = std::int64_t{1} << 31;
-  if (head_dim % 2 != 0)
+  const std::int64_t dim = rotary_dim(r, head_dim);
+  if (r.dim != 0 && (r.dim < 2 || r.dim % 2 != 0 || r.dim > head_dim))
+    return {&r.dim, fmt::format("rope_dim = {} must be even, from 2 to head_dim = {}; 0: all",
+                                r.dim, head_dim)};
+  if (dim % 2 != 0)
     return {&head_dim,
             fmt::format("head_dim = {} must be even, as rotary embedding turns pairs; nearest: {}",
                         head_dim, head_dim + 1)};
@@ -160,10 +207,12 @@ FieldFault check_rotary(const Rotary& r, const std::int64_t& head_dim) {
     return {&r.original_max_position_embeddings,
             fmt::format("rope_original_max_position_embeddings = {} must lie between 1 and {}",
                         original, kMostPositions)};
-  if (r.type == RotaryType::dynamic && head_dim < 4)
-    return {&head_dim,
-            fmt::format("head_dim = {} must be at least 4 for rope_type = 'dynamic'", head_dim)};
+  if (r.type == RotaryType::dynamic && dim < 4)
+    return {r.dim > 0 ? &r.dim : &head_dim,
+            fmt::format("{} = {} must be at least 4 for rope_type = 'dynamic'",
+                        r.dim > 0 ? "rope_dim" : "head_dim", dim)};
   if (r.type == RotaryType::yarn) return check_yarn(r);
+  if (r.type == RotaryType::longrope) return check_longrope(r, dim);
   return r.type == RotaryType::llama3 ? check_llama3(r) : FieldFault();
 }
 
@@ -187,12 +236,15 @@ void inverse_frequencies(const Rotary& rotary, std::int64_t length, std::span<fl
       powers_of(static_cast<float>(rotary.theta), inverse);
       for (float& frequency : inverse) frequency = llama3_frequency(rotary, frequency);
       return;
+    case RotaryType::longrope:
+      return longrope_frequencies(rotary, length, inverse);
   }
 }
 
 float attention_scaling(const Rotary& rotary) {
-  if (rotary.type != RotaryType::yarn) return 1;
+  if (rotary.type != RotaryType::yarn && rotary.type != RotaryType::longrope) return 1;
   if (rotary.attention_factor > 0) return static_cast<float>(rotary.attention_factor);
+  if (rotary.type == RotaryType::longrope) return static_cast<float>(longrope_scaling(rotary));
   if (rotary.mscale > 0 && rotary.mscale_all_dim > 0)
     return static_cast<float>(yarn_scaling(rotary.factor, rotary.mscale) /
                               yarn_scaling(rotary.factor, rotary.mscale_all_dim));

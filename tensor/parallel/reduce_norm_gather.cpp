@@ -17,7 +17,7 @@ void reduce_norm_gather(Stream& stream, Ops& ops, ProcessGroup& shards, const Re
   if (x.shift)
     ops.layer_norm(stream, x.sum, x.weight, x.shift, x.eps, own, x.mean, x.rstd);
   else if (x.weight)
-    ops.rms_norm(stream, x.sum, x.weight, x.eps, own, x.rstd);
+    ops.rms_norm(stream, x.sum, x.weight, x.eps, x.plus, own, x.rstd);
   else
     own = x.sum;
   shards.all_gather(stream, own, x.normed)->wait(stream);

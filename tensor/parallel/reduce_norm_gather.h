@@ -17,9 +17,10 @@ struct ReduceNormGather {
   Tensor weight;    // [C]      f32  of the norm; empty: there is none
   Tensor shift;     // [C]      f32  its bias, of a LayerNorm; empty: it is an RMSNorm
   float eps = 0;
-  Tensor mean;    // [T/n]    f32  receives what norms keep; empty for an RMSNorm
-  Tensor rstd;    // [T/n]    f32
-  Tensor normed;  // [T, C]   act  receives norm(sum) of all tokens
+  float plus = 0;  // what is added to the weights of an RMSNorm, as in Ops::rms_norm()
+  Tensor mean;     // [T/n]    f32  receives what norms keep; empty for an RMSNorm
+  Tensor rstd;     // [T/n]    f32
+  Tensor normed;   // [T, C]   act  receives norm(sum) of all tokens
 };
 
 /// Runs it on the stream, by ops that stand for themselves: the bits are those of an all-reduce,
