@@ -7,7 +7,6 @@
 #include <string_view>
 #include <utility>
 
-#include "tensor/device/ops.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::stages {
@@ -56,33 +55,6 @@ FieldFault check_sizes(const ModelConfig& c) {
     if (auto why = check_range(range); !why.empty()) return why;
   }
   return check_range({"max_position_embeddings", c.max_position_embeddings, kMaxSize});
-}
-
-FieldFault check_llama_positions(const ModelConfig& c) {
-  if (auto why = tensor::check_rotary(c.rotary, c.head_dim); !why.empty()) return why;
-  const std::int64_t original = c.rotary.original_max_position_embeddings;
-  if (c.rotary.type != tensor::RotaryType::dynamic || original == c.max_position_embeddings)
-    return {};
-  return {&c.rotary.original_max_position_embeddings,
-          fmt::format(
-              "rope_original_max_position_embeddings = {} must be max_position_embeddings = {} for "
-              "rope_type = 'dynamic'",
-              original, c.max_position_embeddings)};
-}
-
-/// One matrix makes queries, keys and values of GPT-2, each as wide as the residual.
-FieldFault check_gpt2_heads(const ModelConfig& c) {
-  if (c.num_key_value_heads != c.num_attention_heads)
-    return {&c.num_key_value_heads,
-            fmt::format("num_key_value_heads = {} must be num_attention_heads in a model of kind "
-                        "gpt2; nearest: {}",
-                        c.num_key_value_heads, c.num_attention_heads)};
-  if (c.head_dim * c.num_attention_heads != c.hidden_size)
-    return {&c.head_dim, fmt::format("head_dim = {} must be hidden_size / num_attention_heads in a "
-                                     "model of kind gpt2; nearest: "
-                                     "{}",
-                                     c.head_dim, c.hidden_size / c.num_attention_heads)};
-  return {};
 }
 
 FieldFault check_heads(const ModelConfig& c) {
@@ -138,40 +110,6 @@ FieldFault check_numbers(const ModelConfig& c) {
 }
 
 }  // namespace
-
-std::span<const KindTraits> model_kinds() {
-  using tensor::Ops;
-  static constexpr std::string_view kFrequencies[]{".rotary_emb.inv_freq"};
-  static constexpr std::string_view kMasks[]{".attn.bias", ".attn.masked_bias"};
-  static constexpr KindTraits kTraits[]{
-      {.name = "llama",
-       .has_layer_norm = false,
-       .is_gated = true,
-       .learns_positions = false,
-       .chooses_biases = true,
-       .allows_value_head = true,
-       .ties_embeddings = false,
-       .activation = &Ops::swiglu,  // silu(gate) * up (arXiv 2002.05202)
-       .activation_gradient = &Ops::swiglu_backward,
-       .check = check_llama_positions,
-       .architecture = "LlamaForCausalLM",
-       .name_prefix = "model.",
-       .constants = kFrequencies},
-      {.name = "gpt2",
-       .has_layer_norm = true,
-       .is_gated = false,
-       .learns_positions = true,
-       .chooses_biases = false,
-       .allows_value_head = false,
-       .ties_embeddings = true,
-       .activation = &Ops::gelu,  // its tanh form (arXiv 1606.08415)
-       .activation_gradient = &Ops::gelu_backward,
-       .check = check_gpt2_heads,
-       .architecture = "GPT2LMHeadModel",
-       .name_prefix = "transformer.",
-       .constants = kMasks}};
-  return kTraits;
-}
 
 std::optional<tensor::Rotary> rotary_of(const ModelConfig& config) {
   if (traits_of(config.kind).learns_positions) return std::nullopt;

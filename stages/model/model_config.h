@@ -3,21 +3,14 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "stages/model/model_kinds.h"
 #include "stages/model/parameter_group.h"
 #include "tensor/device/rotary.h"
 #include "tensor/values/dtype.h"
 #include "tensor/values/shape.h"
-
-namespace troupe::tensor {
-class Ops;
-class Stream;
-struct Tensor;
-}  // namespace troupe::tensor
 
 namespace troupe::stages {
 
@@ -31,46 +24,12 @@ enum class Initializer {
                    ///< Bengio, AISTATS 2010)
 };
 
-/// The decoder's layers. llama: RMSNorm, rotary embedding, SwiGLU, biases if asked for. gpt2:
-/// LayerNorm, learned positions, GELU, biases (the transformer block of Megatron-LM, arXiv
-/// 1909.08053).
-enum class ModelKind { llama, gpt2 };
+/// What a layer's queries see: all keys up to their own, or those of a window.
+enum class LayerType { full, sliding };
 
-struct ModelConfig;
-
-/// What distinguishes the layers of a kind, and how Hugging Face's files call it.
-struct KindTraits {
-  const char* name;       ///< in manifests, which is the model_type of Hugging Face
-  bool has_layer_norm;    ///< LayerNorm, with a bias; else RMSNorm
-  bool is_gated;          ///< the activation reads two products, of gate and up; else one
-  bool learns_positions;  ///< a table of positions; else rotary ones
-  bool chooses_biases;    ///< by attention_bias and mlp_bias; else all products but the head's have
-  bool allows_value_head;  ///< ModelConfig::value_head
-  bool ties_embeddings;  ///< unless a manifest says otherwise, as the kind's models were published
-  /// Between the products of a feed-forward layer: y[T, F] from x[T, H], both act, and dx[T, H]
-  /// from x and dy[T, F], where dx may be x itself (letters of LayerShape).
-  void (tensor::Ops::*activation)(tensor::Stream&, const tensor::Tensor& x,
-                                  const tensor::Tensor& y);
-  void (tensor::Ops::*activation_gradient)(tensor::Stream&, const tensor::Tensor& x,
-                                           const tensor::Tensor& dy, const tensor::Tensor& dx);
-  /// The rules of check_model() for this kind alone, whose sizes are in range.
-  tensor::FieldFault (*check)(const ModelConfig& config);
-  const char* architecture;  ///< the class of transformers with a head of the vocabulary
-  const char* name_prefix;   ///< of the tensors' names, but the head's
-  /// Endings of the names of constants that older versions of transformers saved beside weights.
-  std::span<const std::string_view> constants;
-};
-/// All kinds, by ModelKind.
-std::span<const KindTraits> model_kinds();
-inline const KindTraits& traits_of(ModelKind kind) {
-  return model_kinds()[static_cast<std::size_t>(kind)];
-}
-inline const char* name_of(ModelKind kind) {
-  return traits_of(kind).name;
-}
-
-/// A decoder, by the field names of Hugging Face's LlamaConfig, and for what it lacks GPT2Config.
-/// Fields of the other kind are not read. A value, already checked (check_model).
+/// A decoder, by the field names of Hugging Face's LlamaConfig, and for what it lacks those of the
+/// other kinds. Fields that a kind does not have stay as they are here, where they change nothing.
+/// What they mean for each layer is in computation.h. A value, already checked (check_model).
 struct ModelConfig {
   ModelKind kind = ModelKind::llama;
   std::int64_t hidden_size = 256;
@@ -80,15 +39,29 @@ struct ModelConfig {
   std::int64_t num_key_value_heads = 4;
   std::int64_t head_dim = 64;
   std::int64_t vocab_size = 256;
-  double rms_norm_eps = 1e-5;  ///< llama
-  /// llama: how queries and keys are rotated. Type dynamic has max_position_embeddings as its
+  double rms_norm_eps = 1e-5;  ///< of RMSNorm
+  /// How queries and keys are rotated. Type dynamic has max_position_embeddings as its
   /// original_max_position_embeddings.
   tensor::Rotary rotary;
-  bool attention_bias = false;       ///< llama: of q, k, v and o
-  bool mlp_bias = false;             ///< llama: of gate, up and down
-  double layer_norm_epsilon = 1e-5;  ///< gpt2
-  /// gpt2: rows of the table of positions. llama: the longest sequence that the model is meant for,
-  /// which bounds nothing.
+  /// Of the layers with a window; none: as of the others.
+  std::optional<tensor::Rotary> local_rotary{};
+  std::vector<int> no_rope_layers{};  ///< by layer, 0: not rotated; empty: all are rotated
+  /// Keys that a query of a layer with a window sees, itself among them; 0: no layer has a window.
+  std::int64_t sliding_window = 0;
+  std::vector<LayerType> layer_types{};  ///< by layer; empty: as the kind has them
+  /// Scores are multiplied by its -1/2-th power; 0: by that of head_dim.
+  double query_pre_attn_scalar = 0;
+  double attention_multiplier = 0;     ///< by which scores are multiplied instead; 0: not given
+  double attn_logit_softcapping = 0;   ///< c of c * tanh(score / c); 0: scores stay as they are
+  double final_logit_softcapping = 0;  ///< the same of logits
+  double embedding_multiplier = 1;
+  double residual_multiplier = 1;    ///< of what a sublayer adds to the residual stream
+  double logits_scaling = 1;         ///< logits are divided by it
+  bool attention_bias = false;       ///< of q, k, v and o
+  bool mlp_bias = false;             ///< of gate, up and down
+  double layer_norm_epsilon = 1e-5;  ///< of LayerNorm
+  /// gpt2: rows of the table of positions. Others: the longest sequence that the model is meant
+  /// for, which bounds nothing.
   std::int64_t max_position_embeddings = 2048;
   bool tie_word_embeddings = false;
   /// llama: a head with one output per token, the value of Hugging Face's
@@ -138,21 +111,24 @@ struct StoredAs {
   bool operator==(const StoredAs&) const = default;
 };
 
-/// The parts of a decoder that have parameters. Those from the first norm to the feed-forward are
-/// in each layer.
+/// The parts of a decoder that have parameters. Those from the first norm to the last but
+/// the final one are in each layer, which may lack some norms (NormPlace).
 enum class Module {
   embedding,
   attention_norm,
   attention,
+  attention_end_norm,  ///< of what attention adds to the residual stream
   feed_forward_norm,
   feed_forward,
+  feed_forward_end_norm,
   final_norm,
   head
 };
 
 /// What a parameter is in its module. A module of two products has `weight` and `bias` for the
 /// first and the others for the last.
-enum class Field { weight, bias, out_weight, out_bias, positions };
+/// Attention's norms of queries and of keys are fields of it.
+enum class Field { weight, bias, query_norm, key_norm, out_weight, out_bias, positions };
 
 /// ParameterInfo::layer of the matrix of token embeddings, and of the table of positions.
 inline constexpr int kEmbeddingLayer = -1;
@@ -173,11 +149,12 @@ struct ParameterInfo {
   UpdateRule update{};  ///< of its group
 };
 
-/// Every parameter in canonical order: embedding, layers, final norm, head, positions. A llama
-/// layer is norm, q, k, v, o, norm, gate, up, down; one of gpt2 norm, q, k, v, o, norm, c_fc,
-/// c_proj. Where there are biases, they follow the weights that one product computes with: those of
-/// q, k and v all three, those of gate and up both. The head is absent if embeddings are tied,
-/// positions are if they are rotary; a value head is score.
+/// Every parameter in canonical order: embedding, layers, final norm, head, positions. A layer's
+/// are in their order of use: norm, q, k, v, norms of q and k, o, norm after it, norm, gate, up,
+/// down, norm after it; of gpt2 norm, q, k, v, o, norm, c_fc, c_proj. Where there are biases, they
+/// follow the weights that one product computes with: those of q, k and v all three, those of gate
+/// and up both. The head is absent if embeddings are tied, positions are if they are rotary; a
+/// value head is score.
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config);
 std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& config);
 std::int64_t num_parameters(const ModelConfig& config);

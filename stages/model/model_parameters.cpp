@@ -2,6 +2,8 @@
 #include <fnmatch.h>
 
 #include <algorithm>
+#include <initializer_list>
+#include <optional>
 #include <string_view>
 
 #include "stages/model/model_config.h"
@@ -40,18 +42,29 @@ class ParameterList {
   void add_conv1d(Field field, std::string_view name, const Shape& shape, Split split) {
     add(field, name, shape, split).stored.transposed = true;
   }
-  /// q, k and v, each of this shape, whose rows follow each other in one tensor of files.
-  void add_qkv(Field field, std::string_view name, std::string_view suffix, const Shape& shape) {
-    std::int64_t row = 0;
-    for (const char* part : {"q", "k", "v"}) {
+  /// A part of a tensor of files, that has others too.
+  struct Part {
+    const char* name;
+    std::int64_t rows;
+    Split split;
+  };
+  /// Parameters of one product, the rows of each after those of the one before in one tensor. They
+  /// are vectors, or matrices of so many columns.
+  void add_parts(Field field, std::string_view name, std::string_view suffix,
+                 std::initializer_list<Part> parts, std::optional<std::int64_t> columns,
+                 bool transposed) {
+    std::int64_t rows = 0, row = 0;
+    for (const Part& part : parts) rows += part.rows;
+    for (const Part& part : parts) {
       ParameterInfo& info =
-          add(field, fmt::format("{}.{}.{}", name, part, suffix), shape, Split::rows);
+          add(field, fmt::format("{}.{}.{}", name, part.name, suffix),
+              columns ? Shape{part.rows, *columns} : Shape{part.rows}, part.split);
       info.is_joined = row > 0;
       info.stored = {.tensor = fmt::format("{}{}.{}", prefix_, name, suffix),
                      .first_row = row,
-                     .rows = 3 * shape[0],
-                     .transposed = shape.rank() == 2};
-      row += shape[0];
+                     .rows = rows,
+                     .transposed = transposed};
+      row += part.rows;
     }
   }
   std::vector<ParameterInfo> take() { return std::move(all_); }
@@ -63,19 +76,45 @@ class ParameterList {
   std::vector<ParameterInfo> all_;
 };
 
+/// The outputs of attention's first products.
+struct Widths {
+  explicit Widths(const ModelConfig& c)
+      : queries(c.num_attention_heads * c.head_dim), keys(c.num_key_value_heads * c.head_dim) {}
+  std::int64_t queries, keys;
+};
+
+/// The norms of queries and of keys.
+void add_head_norms(const ModelConfig& c, ParameterList& list) {
+  const Widths widths(c);
+  switch (traits_of(c.kind).head_norm) {
+    case HeadNorm::none:
+      return;
+    case HeadNorm::each_head:
+      list.add(Field::query_norm, "q_norm.weight", {c.head_dim});
+      list.add(Field::key_norm, "k_norm.weight", {c.head_dim});
+      return;
+    case HeadNorm::whole_width:
+      list.add(Field::query_norm, "q_norm.weight", {widths.queries}, Split::rows);
+      list.add(Field::key_norm, "k_norm.weight", {widths.keys}, Split::kv_rows);
+      return;
+  }
+}
+
 void add_llama_attention(const ModelConfig& c, ParameterList& list) {
-  const std::int64_t queries = c.num_attention_heads * c.head_dim;
-  const std::int64_t keys = c.num_key_value_heads * c.head_dim, width = c.hidden_size;
+  const auto [queries, keys] = Widths(c);
+  const std::int64_t width = c.hidden_size;
+  const bool biases_qkv_only = traits_of(c.kind).biases_qkv_only;
   list.add(Field::weight, "q_proj.weight", {queries, width}, Split::rows);
   list.add_joined(Field::weight, "k_proj.weight", {keys, width}, Split::kv_rows);
   list.add_joined(Field::weight, "v_proj.weight", {keys, width}, Split::kv_rows);
-  if (c.attention_bias) {
+  if (c.attention_bias || biases_qkv_only) {
     list.add(Field::bias, "q_proj.bias", {queries}, Split::rows);
     list.add_joined(Field::bias, "k_proj.bias", {keys}, Split::kv_rows);
     list.add_joined(Field::bias, "v_proj.bias", {keys}, Split::kv_rows);
   }
+  add_head_norms(c, list);
   list.add(Field::out_weight, "o_proj.weight", {width, queries}, Split::columns);
-  if (c.attention_bias) list.add(Field::out_bias, "o_proj.bias", {width});
+  if (c.attention_bias && !biases_qkv_only) list.add(Field::out_bias, "o_proj.bias", {width});
 }
 
 void add_llama_feed_forward(const ModelConfig& c, ParameterList& list) {
@@ -90,10 +129,29 @@ void add_llama_feed_forward(const ModelConfig& c, ParameterList& list) {
   if (c.mlp_bias) list.add(Field::out_bias, "down_proj.bias", {width});
 }
 
+void add_phi3_attention(const ModelConfig& c, ParameterList& list) {
+  const auto [queries, keys] = Widths(c);
+  list.add_parts(
+      Field::weight, "qkv_proj", "weight",
+      {{"q", queries, Split::rows}, {"k", keys, Split::kv_rows}, {"v", keys, Split::kv_rows}},
+      c.hidden_size, false);
+  list.add(Field::out_weight, "o_proj.weight", {c.hidden_size, queries}, Split::columns);
+}
+
+void add_phi3_feed_forward(const ModelConfig& c, ParameterList& list) {
+  const std::int64_t width = c.hidden_size, inner = c.intermediate_size;
+  list.add_parts(Field::weight, "gate_up_proj", "weight",
+                 {{"gate", inner, Split::rows}, {"up", inner, Split::rows}}, width, false);
+  list.add(Field::out_weight, "down_proj.weight", {width, inner}, Split::columns);
+}
+
 void add_gpt2_attention(const ModelConfig& c, ParameterList& list) {
   const std::int64_t width = c.hidden_size;
-  list.add_qkv(Field::weight, "c_attn", "weight", {width, width});
-  list.add_qkv(Field::bias, "c_attn", "bias", {width});
+  const auto parts = {ParameterList::Part{"q", width, Split::rows},
+                      {"k", width, Split::rows},
+                      {"v", width, Split::rows}};
+  list.add_parts(Field::weight, "c_attn", "weight", parts, width, true);
+  list.add_parts(Field::bias, "c_attn", "bias", parts, std::nullopt, false);
   list.add_conv1d(Field::out_weight, "c_proj.weight", {width, width}, Split::columns);
   list.add(Field::out_bias, "c_proj.bias", {width});
 }
@@ -107,18 +165,62 @@ void add_gpt2_feed_forward(const ModelConfig& c, ParameterList& list) {
 }
 
 /// How files name the modules of a kind, after the decoder's prefix, and what its sublayers have.
+/// What a kind lacks has no name.
 struct KindModules {
   const char *embedding, *positions, *layers, *final_norm;
-  const char *attention_norm, *attention, *feed_forward_norm, *feed_forward;  ///< of a layer
+  // Of a layer.
+  const char *attention_norm, *attention, *attention_end_norm;
+  const char *feed_forward_norm, *feed_forward, *feed_forward_end_norm;
   void (*add_attention)(const ModelConfig&, ParameterList&);
   void (*add_feed_forward)(const ModelConfig&, ParameterList&);
 };
-constexpr KindModules kModules[]{
-    // by ModelKind
-    {"embed_tokens", "", "layers", "norm", "input_layernorm", "self_attn",
-     "post_attention_layernorm", "mlp", add_llama_attention, add_llama_feed_forward},
-    {"wte", "wpe", "h", "ln_f", "ln_1", "attn", "ln_2", "mlp", add_gpt2_attention,
-     add_gpt2_feed_forward}};
+
+/// Llama's names with these for the norms.
+constexpr KindModules modules_like_llama(const char* attention_norm, const char* attention_end_norm,
+                                         const char* feed_forward_norm,
+                                         const char* feed_forward_end_norm) {
+  return {"embed_tokens",
+          "",
+          "layers",
+          "norm",
+          attention_norm,
+          "self_attn",
+          attention_end_norm,
+          feed_forward_norm,
+          "mlp",
+          feed_forward_end_norm,
+          add_llama_attention,
+          add_llama_feed_forward};
+}
+constexpr KindModules fused(KindModules modules) {
+  modules.add_attention = add_phi3_attention;
+  modules.add_feed_forward = add_phi3_feed_forward;
+  return modules;
+}
+constexpr KindModules kLlamaModules =
+    modules_like_llama("input_layernorm", "", "post_attention_layernorm", "");
+constexpr KindModules kGemma2Modules =
+    modules_like_llama("input_layernorm", "post_attention_layernorm", "pre_feedforward_layernorm",
+                       "post_feedforward_layernorm");
+constexpr KindModules kOlmo2Modules =
+    modules_like_llama("", "post_attention_layernorm", "", "post_feedforward_layernorm");
+constexpr KindModules kGpt2Modules{"wte",
+                                   "wpe",
+                                   "h",
+                                   "ln_f",
+                                   "ln_1",
+                                   "attn",
+                                   "",
+                                   "ln_2",
+                                   "mlp",
+                                   "",
+                                   add_gpt2_attention,
+                                   add_gpt2_feed_forward};
+constexpr KindModules kModules[]{// by ModelKind
+                                 kLlamaModules,  kGpt2Modules,  kLlamaModules,
+                                 kLlamaModules,  kLlamaModules, fused(kLlamaModules),
+                                 kLlamaModules,  kLlamaModules, kGemma2Modules,
+                                 kGemma2Modules, kLlamaModules, kOlmo2Modules};
 
 void add_head(const ModelConfig& c, ParameterList& list) {
   list.begin(Module::head, static_cast<int>(c.num_hidden_layers), "");
@@ -150,12 +252,17 @@ std::vector<ParameterInfo> all_parameters(const ModelConfig& c) {
     const auto name = [&](const char* part) {
       return fmt::format("{}.{}.{}", names.layers, layer, part);
     };
-    add_norm(Module::attention_norm, layer, name(names.attention_norm));
+    const auto add_layer_norm = [&](Module module, const char* part) {
+      if (*part) add_norm(module, layer, name(part));
+    };
+    add_layer_norm(Module::attention_norm, names.attention_norm);
     begin(Module::attention, layer, name(names.attention));
     names.add_attention(c, list);
-    add_norm(Module::feed_forward_norm, layer, name(names.feed_forward_norm));
+    add_layer_norm(Module::attention_end_norm, names.attention_end_norm);
+    add_layer_norm(Module::feed_forward_norm, names.feed_forward_norm);
     begin(Module::feed_forward, layer, name(names.feed_forward));
     names.add_feed_forward(c, list);
+    add_layer_norm(Module::feed_forward_end_norm, names.feed_forward_end_norm);
   }
   add_norm(Module::final_norm, layers, names.final_norm);
   add_head(c, list);
