@@ -187,15 +187,54 @@ class AsyncDevice final : public tensor::Device {
                           std::int64_t to, std::int64_t count) override {
       submit(stream, {src}, {dst}, &Ops::copy_columns, src, from, dst, to, count);
     }
-    void run_rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, const Tensor& y,
-                      const Tensor& rstd) override {
-      submit(stream, {x, w}, {y, rstd}, &Ops::rms_norm, x, w, eps, y, rstd);
+    void run_scale(Stream& stream, const Tensor& x, float factor, const Tensor& y) override {
+      submit(stream, {x}, {y}, &Ops::scale, x, factor, y);
+    }
+    void run_add_scaled(Stream& stream, const Tensor& x, float factor, const Tensor& residual,
+                        const Tensor& y) override {
+      submit(stream, {x, residual}, {y}, &Ops::add_scaled, x, factor, residual, y);
+    }
+    void run_cap_logits(Stream& stream, const Tensor& x, float scale, float cap,
+                        const Tensor& y) override {
+      submit(stream, {x}, {y}, &Ops::cap_logits, x, scale, cap, y);
+    }
+    void run_cap_logits_backward(Stream& stream, const Tensor& y, const Tensor& dy, float scale,
+                                 float cap, const Tensor& dx) override {
+      submit(stream, {y, dy}, {dx}, &Ops::cap_logits_backward, y, dy, scale, cap, dx);
+    }
+    void run_rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, float plus,
+                      const Tensor& y, const Tensor& rstd) override {
+      submit(stream, {x, w}, {y, rstd}, &Ops::rms_norm, x, w, eps, plus, y, rstd);
     }
     void run_rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& w,
-                               const Tensor& rstd, const Tensor& residual, const Tensor& dx,
-                               const Tensor& dw) override {
-      submit(stream, {dy, x, w, rstd, residual}, {dx, dw}, &Ops::rms_norm_backward, dy, x, w, rstd,
-             residual, dx, dw);
+                               float plus, const Tensor& rstd, const Tensor& residual,
+                               const Tensor& dx, const Tensor& dw) override {
+      submit(stream, {dy, x, w, rstd, residual}, {dx, dw}, &Ops::rms_norm_backward, dy, x, w, plus,
+             rstd, residual, dx, dw);
+    }
+    // The columns of other heads stay, as a part of what is written.
+    void run_head_norm(Stream& stream, const Tensor& x, const tensor::HeadColumns& heads,
+                       const Tensor& w, float eps, float plus, const Tensor& y,
+                       const Tensor& squares, std::int64_t width) override {
+      submit(stream, {x, w, squares}, {y}, &Ops::head_norm, x, heads, w, eps, plus, y, squares,
+             width);
+    }
+    void run_head_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x,
+                                const tensor::HeadColumns& heads, const Tensor& w, float eps,
+                                float plus, const Tensor& dx, const Tensor& dw,
+                                const Tensor& squares, const Tensor& dots,
+                                std::int64_t width) override {
+      submit(stream, {dy, x, w, squares, dots}, {dx, dw}, &Ops::head_norm_backward, dy, x, heads, w,
+             eps, plus, dx, dw, squares, dots, width);
+    }
+    void run_head_squares(Stream& stream, const Tensor& x, const tensor::HeadColumns& columns,
+                          const Tensor& squares) override {
+      submit(stream, {x}, {squares}, &Ops::head_squares, x, columns, squares);
+    }
+    void run_head_dots(Stream& stream, const Tensor& dy, const Tensor& x,
+                       const tensor::HeadColumns& columns, const Tensor& w, float plus,
+                       const Tensor& dots) override {
+      submit(stream, {dy, x, w}, {dots}, &Ops::head_dots, dy, x, columns, w, plus, dots);
     }
     void run_layer_norm(Stream& stream, const Tensor& x, const Tensor& w, const Tensor& b,
                         float eps, const Tensor& y, const Tensor& mean,
@@ -214,6 +253,13 @@ class AsyncDevice final : public tensor::Device {
     void run_swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
                              const Tensor& dgate_up) override {
       submit(stream, {gate_up, dy}, {dgate_up}, &Ops::swiglu_backward, gate_up, dy, dgate_up);
+    }
+    void run_geglu(Stream& stream, const Tensor& gate_up, const Tensor& y) override {
+      submit(stream, {gate_up}, {y}, &Ops::geglu, gate_up, y);
+    }
+    void run_geglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
+                            const Tensor& dgate_up) override {
+      submit(stream, {gate_up, dy}, {dgate_up}, &Ops::geglu_backward, gate_up, dy, dgate_up);
     }
     void run_gelu(Stream& stream, const Tensor& x, const Tensor& y) override {
       submit(stream, {x}, {y}, &Ops::gelu, x, y);

@@ -28,16 +28,24 @@ HWY_INLINE void rotate_head(const From* from, const float* cos, const float* sin
   });
 }
 
+template <typename From, typename To>
+HWY_INLINE void copy_row(const From* from, std::int64_t count, To* to) {
+  for_each_vector(
+      count, [&](std::int64_t i, std::int64_t n) HWY_ATTR { store(load(from + i, n), to + i, n); });
+}
+
 void rotate_all(const QueryBlock& block, Rotation rotation, Direction direction,
                 const HeadRows& from, const HeadRows& to) {
-  const std::int64_t half = block.head_dim / 2;
+  const std::int64_t half = rotation.dim / 2, kept = block.head_dim - rotation.dim;
   const float sign = direction == Direction::forward ? 1.0f : -1.0f;
   with_type(from.dtype, [&]<typename From>(From*) HWY_ATTR {
     with_type(to.dtype, [&]<typename To>(To*) HWY_ATTR {
       for_each_row(block, [&](std::int64_t, std::int64_t p, std::int64_t g) HWY_ATTR {
         const std::int64_t angle = (block.first + p) * half, column = g * block.head_dim;
-        rotate_head(head_at<const From>(from, p, column), rotation.cos + angle,
-                    rotation.sin + angle, sign, half, head_at<To>(to, p, column));
+        const From* source = head_at<const From>(from, p, column);
+        To* target = head_at<To>(to, p, column);
+        rotate_head(source, rotation.cos + angle, rotation.sin + angle, sign, half, target);
+        if (kept > 0) copy_row(source + rotation.dim, kept, target + rotation.dim);
       });
     });
   });
@@ -46,13 +54,9 @@ void rotate_all(const QueryBlock& block, Rotation rotation, Direction direction,
 void copy_all(const QueryBlock& block, const HeadRows& from, const HeadRows& to) {
   with_type(from.dtype, [&]<typename From>(From*) HWY_ATTR {
     with_type(to.dtype, [&]<typename To>(To*) HWY_ATTR {
-      for (std::int64_t p = 0; p < block.positions; ++p) {
-        const From* source = head_at<const From>(from, p, 0);
-        To* target = head_at<To>(to, p, 0);
-        for_each_vector(block.group * block.head_dim, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
-          store(load(source + i, n), target + i, n);
-        });
-      }
+      for (std::int64_t p = 0; p < block.positions; ++p)
+        copy_row(head_at<const From>(from, p, 0), block.group * block.head_dim,
+                 head_at<To>(to, p, 0));
     });
   });
 }

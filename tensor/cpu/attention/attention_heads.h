@@ -22,14 +22,17 @@ struct HeadRows {
   HeadRows from_position(std::int64_t position) const { return from_element(position * stride); }
 };
 
-/// Tables of cos and sin of position * frequency, [positions, head_dim / 2] each.
+/// Tables of cos and sin of position * frequency, [positions, dim / 2] each, by which the first
+/// `dim` elements of each head turn.
 struct Rotation {
   const float* cos = nullptr;
   const float* sin = nullptr;
+  std::int64_t dim = 0;
 };
 enum class Direction { forward, backward };
 
-/// to = from with each head rotated by its position (rotate-half), or rotated back.
+/// to = from with each head rotated by its position (rotate-half within what turns), or rotated
+/// back.
 void rotate_heads(const QueryBlock& block, Rotation rotation, Direction direction,
                   const HeadRows& from, const HeadRows& to);
 /// to = from.

@@ -13,8 +13,11 @@ struct MaskRows {
   const float* values = nullptr;  // null if there is none
   std::int64_t stride = 0;
 };
-/// scores[rows, columns] = scores * scale + mask, as far as the rows see.
+/// scores[rows, columns] = scores * scale + mask, as far as the rows see. The block has no window.
 void mask_block(const QueryBlock& block, float scale, const MaskRows& mask, float* scores);
+
+/// scores[rows, columns] = cap * tanh(scores * scale / cap), as far as the rows see.
+void cap_block(const QueryBlock& block, float scale, float cap, float* scores);
 
 /// Turns scores[rows, columns] into probabilities (of `dtype`, may lie over the scores) that still
 /// lack the factor inverse_sum[rows]. lse of head g at position p is lse[g * lse_stride + p].
@@ -31,7 +34,7 @@ struct Softmax {
 void softmax_block(const QueryBlock& block, const Softmax& softmax);
 
 /// Dropout of the probabilities of some heads of one sequence. The one of head g at position p for
-/// the key j has the index first + g * head_stride + p * position_stride + j.
+/// the key j has the index first + g * head_stride + p * position_stride + j, whatever the window.
 struct ScoreDropout {
   Dropout dropout;
   std::uint64_t first = 0;
@@ -56,6 +59,7 @@ void drop_block(const QueryBlock& block, const ScoreDropout& dropout, DType dtyp
 struct ScoreGradient {
   float scale = 1;        // of the products of queries and keys
   float score_scale = 1;  // what the scores still lack of it
+  float cap = 0;          // of cap_block(), which has been; 0: it has not
   const float* scores = nullptr;
   const float* dprobabilities = nullptr;
   const float* delta = nullptr;

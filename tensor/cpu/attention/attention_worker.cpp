@@ -8,6 +8,7 @@ namespace troupe::tensor {
 namespace {
 
 constexpr std::int64_t kBlockPositions = 64;
+constexpr std::int64_t kKeys = 16;  // a block's first key is a multiple of it
 
 }  // namespace
 
@@ -24,12 +25,21 @@ std::int64_t AttentionWorker::num_blocks(std::int64_t length) const {
 QueryBlock AttentionWorker::block(std::int64_t number, std::int64_t length) const {
   const std::int64_t first = number * kBlockPositions;
   const std::int64_t positions = std::min(kBlockPositions, length - first);
+  const std::int64_t hidden =
+      shape_.window > 0 ? std::max<std::int64_t>(0, first + 1 - shape_.window) / kKeys * kKeys : 0;
   return {.first = first,
           .positions = positions,
           .group = shape_.heads / shape_.kv_heads,
           .head_dim = shape_.head_dim,
-          .columns = shape_.causal ? first + positions : length,
-          .causal = shape_.causal};
+          .first_key = hidden,
+          .columns = (shape_.causal ? first + positions : length) - hidden,
+          .causal = shape_.causal,
+          .window = shape_.window};
+}
+
+std::int64_t AttentionWorker::most_columns() const {
+  if (shape_.window == 0) return shape_.seq_len;
+  return std::min(shape_.seq_len, shape_.window + kBlockPositions + kKeys);
 }
 
 void AttentionWorker::set_scratch(void* scratch) {
@@ -52,22 +62,24 @@ std::size_t AttentionWorker::lay_out(std::byte* scratch) {
     return static_cast<float*>(take(elements, DType::f32));
   };
   const std::int64_t rows = block(0, shape_.seq_len).rows();  // no block has more
+  const std::int64_t elements = rows * most_columns();
   const bool in_place = shape_.dtype == DType::f32;
-  scores = take_floats(rows * shape_.seq_len);
-  probabilities = in_place ? scores : take(rows * shape_.seq_len, shape_.dtype);
+  scores = take_floats(elements);
+  probabilities = in_place ? scores : take(elements, shape_.dtype);
   values = take_floats(rows * shape_.head_dim);
   row_factors = take_floats(rows);
   if (use_ == Use::backward) {
-    dprobabilities = take_floats(rows * shape_.seq_len);
-    dscores = in_place ? dprobabilities : take(rows * shape_.seq_len, shape_.dtype);
+    dprobabilities = take_floats(elements);
+    dscores = in_place ? dprobabilities : take(elements, shape_.dtype);
     gradient = take(rows * shape_.head_dim, shape_.dtype);
     keys_gradient = take_floats(shape_.seq_len * shape_.head_dim);
     values_gradient = take_floats(shape_.seq_len * shape_.head_dim);
   }
   if (shape_.documents && shape_.rotary && depends_on_length(*shape_.rotary)) {
-    cos = take_floats(shape_.seq_len * shape_.head_dim / 2);
-    sin = take_floats(shape_.seq_len * shape_.head_dim / 2);
-    frequencies = take_floats(shape_.head_dim / 2);
+    const std::int64_t pairs = rotary_dim(*shape_.rotary, shape_.head_dim) / 2;
+    cos = take_floats(shape_.seq_len * pairs);
+    sin = take_floats(shape_.seq_len * pairs);
+    frequencies = take_floats(pairs);
   }
   product_scratch_ = scratch ? scratch + bytes : nullptr;
   return bytes + aligned(product_bytes());
@@ -76,7 +88,7 @@ std::size_t AttentionWorker::lay_out(std::byte* scratch) {
 std::size_t AttentionWorker::product_bytes() const {
   if (shape_.documents)
     return multiply_scratch_bytes(
-        scores_shape({.head_dim = shape_.head_dim, .columns = shape_.seq_len}));
+        scores_shape({.head_dim = shape_.head_dim, .columns = most_columns()}));
   std::size_t most = 0;
   for (const Prepared& prepared : prepared_) {
     most = std::max({most, prepared.scores.scratch_bytes(), prepared.values.scratch_bytes()});

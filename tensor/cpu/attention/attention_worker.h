@@ -26,7 +26,7 @@ class AttentionWorker {
   QueryBlock block(std::int64_t number, std::int64_t length) const;
 
   // The products of a block. D is the head size, R the block's rows, N its columns, S the longest
-  // sequence.
+  // sequence. Keys and what goes with them are those of the block's columns, its first key on.
   /// out = rows[R, D] x keys[N, D]^T.
   void multiply_keys(std::int64_t number, const QueryBlock& block, const void* rows,
                      const void* keys, float* out);
@@ -48,10 +48,10 @@ class AttentionWorker {
   void* gradient = nullptr;          // [R, D] of the shape's dtype
   float* keys_gradient = nullptr;    // [S, D]
   float* values_gradient = nullptr;  // [S, D]
-  // The rotation of a document that has its own; null if no document has.
-  float* cos = nullptr;          // [S, D/2]
-  float* sin = nullptr;          // [S, D/2]
-  float* frequencies = nullptr;  // [D/2]
+  // The rotation of a document that has its own; null if no document has. R turns.
+  float* cos = nullptr;          // [S, R/2]
+  float* sin = nullptr;          // [S, R/2]
+  float* frequencies = nullptr;  // [R/2]
 
  private:
   struct Prepared {
@@ -60,6 +60,7 @@ class AttentionWorker {
     std::optional<Product> keys_gradient;
   };
 
+  std::int64_t most_columns() const;  ///< of a block
   void prepare(const QueryBlock& block);
   ProductShape scores_shape(const QueryBlock& block) const;
   ProductShape values_shape(const QueryBlock& block) const;
@@ -69,8 +70,8 @@ class AttentionWorker {
   /// Returns its size.
   std::size_t lay_out(std::byte* scratch);
 
-  const AttentionShape shape_;
-  const Use use_;
+  AttentionShape shape_;
+  Use use_;
   std::vector<Prepared> prepared_;  // by block; empty for documents
   void* product_scratch_ = nullptr;
   std::size_t scratch_bytes_;

@@ -13,7 +13,7 @@ namespace troupe::tensor {
 namespace {
 
 /// The angles of so many positions of a sequence of `length` as PyTorch computes them: frequency
-/// and angle rounded to float32. `frequencies` [D/2] is scratch memory.
+/// and angle rounded to float32. `frequencies` [R/2] is scratch memory.
 void fill_rotation(const Rotary& rotary, std::int64_t length, std::int64_t positions,
                    std::span<float> frequencies, float* cos, float* sin) {
   inverse_frequencies(rotary, length, frequencies);
@@ -45,7 +45,8 @@ std::byte* divide(void* scratch, std::vector<AttentionWorker>& workers) {
 
 CpuAttention::CpuAttention(const AttentionShape& shape, int threads)
     : shape_(check(shape)),
-      scale_(static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_dim)))) {
+      scale_(score_scale(shape.scale, shape.head_dim)),
+      rotary_dim_(shape.rotary ? tensor::rotary_dim(*shape.rotary, shape.head_dim) : 0) {
   const std::int64_t jobs = shape.batch * (shape.documents ? shape.seq_len : 1) * shape.kv_heads;
   for (std::int64_t i = 0; i < std::min<std::int64_t>(threads, jobs); ++i) {
     forward_workers_.emplace_back(shape, AttentionWorker::Use::forward);
@@ -61,7 +62,7 @@ ScratchBytes CpuAttention::scratch_bytes() const {
 void CpuAttention::set_scratch(const Scratch& scratch) {
   rotation_ = reinterpret_cast<float*>(divide(scratch.forward, forward_workers_));
   if (shape_.rotary) {
-    std::vector<float> frequencies(static_cast<std::size_t>(shape_.head_dim / 2));
+    std::vector<float> frequencies(static_cast<std::size_t>(rotary_dim_ / 2));
     // Of documents this is the rotation of those that are not too long for it.
     const std::int64_t length = shape_.documents ? 1 : shape_.seq_len;
     fill_rotation(*shape_.rotary, length, shape_.seq_len, frequencies, rotation_,
@@ -151,10 +152,10 @@ void CpuAttention::backward(Stream&, const Tensor& saved, const Tensor& lse, con
 
 Rotation CpuAttention::rotation_for(AttentionWorker& worker, const Job& job) const {
   if (!worker.cos || job.length <= shape_.rotary->original_max_position_embeddings)
-    return {rotation_, rotation_ + angles()};
-  const std::span frequencies(worker.frequencies, static_cast<std::size_t>(shape_.head_dim / 2));
+    return {rotation_, rotation_ + angles(), rotary_dim_};
+  const std::span frequencies(worker.frequencies, static_cast<std::size_t>(rotary_dim_ / 2));
   fill_rotation(*shape_.rotary, job.length, job.length, frequencies, worker.cos, worker.sin);
-  return {worker.cos, worker.sin};
+  return {worker.cos, worker.sin, rotary_dim_};
 }
 
 void CpuAttention::save_job(AttentionWorker& worker, const Job& job, const Tensor& qkv,
@@ -175,10 +176,9 @@ void CpuAttention::core_job(AttentionWorker& worker, const Job& job, const Tenso
   const ScoreDropout dropout = dropout_of(call, job);
   for (std::int64_t i = 0; i < worker.num_blocks(job.length); ++i) {
     const QueryBlock rows = worker.block(i, job.length);
-    worker.multiply_keys(i, rows, from.q.from_position(rows.first).data, from.k.data,
-                         worker.scores);
-    if (mask.values) mask_block(rows, scale_, mask, worker.scores);
-    softmax_block(rows, {.scale = mask.values ? 1.0f : scale_,
+    worker.multiply_keys(i, rows, from.q.from_position(rows.first).data,
+                         from.k.from_position(rows.first_key).data, worker.scores);
+    softmax_block(rows, {.scale = finish_scores(rows, mask, worker.scores),
                          .scores = worker.scores,
                          .dtype = shape_.dtype,
                          .probabilities = worker.probabilities,
@@ -187,9 +187,17 @@ void CpuAttention::core_job(AttentionWorker& worker, const Job& job, const Tenso
                          .lse_stride = job.rows});
     if (dropout.drops())
       drop_block(rows, dropout, shape_.dtype, worker.probabilities, worker.row_factors);
-    worker.multiply_values(i, rows, worker.probabilities, from.v.data, worker.values);
+    worker.multiply_values(i, rows, worker.probabilities, from.v.from_position(rows.first_key).data,
+                           worker.values);
     scale_heads(rows, worker.values, worker.row_factors, out_heads.from_position(rows.first));
   }
+}
+
+float CpuAttention::finish_scores(const QueryBlock& block, const MaskRows& mask,
+                                  float* scores) const {
+  if (mask.values) mask_block(block, scale_, mask, scores);
+  if (shape_.cap > 0) cap_block(block, scale_, shape_.cap, scores);
+  return mask.values || shape_.cap > 0 ? 1.0f : scale_;
 }
 
 void CpuAttention::backward_job(AttentionWorker& worker, const Job& job, const Tensor& saved,
@@ -206,13 +214,17 @@ void CpuAttention::backward_job(AttentionWorker& worker, const Job& job, const T
   for (std::int64_t i = 0; i < worker.num_blocks(job.length); ++i) {
     const QueryBlock rows = worker.block(i, job.length);
     const void* q = from.q.from_position(rows.first).data;
+    const void* k = from.k.from_position(rows.first_key).data;
+    const void* v = from.v.from_position(rows.first_key).data;
+    const std::int64_t first = rows.first_key * shape_.head_dim;
     gather_gradient(rows, dout_heads.from_position(rows.first), out_heads.from_position(rows.first),
                     worker.gradient, worker.row_factors);
-    worker.multiply_keys(i, rows, q, from.k.data, worker.scores);
-    if (mask.values) mask_block(rows, scale_, mask, worker.scores);
-    worker.multiply_keys(i, rows, worker.gradient, from.v.data, worker.dprobabilities);
+    worker.multiply_keys(i, rows, q, k, worker.scores);
+    const float score_scale = finish_scores(rows, mask, worker.scores);
+    worker.multiply_keys(i, rows, worker.gradient, v, worker.dprobabilities);
     score_gradient_block(rows, {.scale = scale_,
-                                .score_scale = mask.values ? 1.0f : scale_,
+                                .score_scale = score_scale,
+                                .cap = shape_.cap,
                                 .scores = worker.scores,
                                 .dprobabilities = worker.dprobabilities,
                                 .delta = worker.row_factors,
@@ -222,9 +234,10 @@ void CpuAttention::backward_job(AttentionWorker& worker, const Job& job, const T
                                 .probabilities = worker.probabilities,
                                 .dscores = worker.dscores,
                                 .dropout = dropout});
-    worker.add_to_keys(i, rows, worker.probabilities, worker.gradient, worker.values_gradient);
-    worker.add_to_keys(i, rows, worker.dscores, q, worker.keys_gradient);
-    worker.multiply_values(i, rows, worker.dscores, from.k.data, worker.values);
+    worker.add_to_keys(i, rows, worker.probabilities, worker.gradient,
+                       worker.values_gradient + first);
+    worker.add_to_keys(i, rows, worker.dscores, q, worker.keys_gradient + first);
+    worker.multiply_values(i, rows, worker.dscores, k, worker.values);
     place_heads(rows, rotation, Direction::backward,
                 {worker.values, DType::f32, group() * shape_.head_dim},
                 to.q.from_position(rows.first));
@@ -297,7 +310,7 @@ QueryBlock CpuAttention::all_positions(const Job& job, std::int64_t heads) const
 }
 
 std::size_t CpuAttention::angles() const {
-  return shape_.rotary ? static_cast<std::size_t>(shape_.seq_len * shape_.head_dim / 2) : 0;
+  return static_cast<std::size_t>(shape_.seq_len * rotary_dim_ / 2);
 }
 
 }  // namespace troupe::tensor

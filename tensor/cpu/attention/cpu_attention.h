@@ -57,6 +57,9 @@ class CpuAttention final : public Attention {
                     const Tensor& out, const Tensor& dout, const Tensor& dqkv,
                     const AttentionCall& call) const;
 
+  /// Scores as the softmax takes them, from the products of queries and keys, but for the factor
+  /// that is returned.
+  float finish_scores(const QueryBlock& block, const MaskRows& mask, float* scores) const;
   /// The tables of a job's rotation. A document may be so long that it has its own, which are
   /// computed then.
   Rotation rotation_for(AttentionWorker& worker, const Job& job) const;
@@ -77,7 +80,8 @@ class CpuAttention final : public Attention {
 
   const AttentionShape shape_;
   const float scale_;
-  float* rotation_ = nullptr;  // cos[S, D/2], then sin[S, D/2]
+  const std::int64_t rotary_dim_;  // R, 0 if nothing is rotated
+  float* rotation_ = nullptr;      // cos[S, R/2], then sin[S, R/2]
   std::vector<AttentionWorker> forward_workers_, backward_workers_;  // one per thread each
 };
 

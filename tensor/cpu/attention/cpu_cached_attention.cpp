@@ -3,7 +3,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "tensor/cpu/attention/attention_scores.h"
@@ -130,8 +129,9 @@ void CpuCachedAttention::place(const Block& block, std::int64_t heads, const Cac
                                const HeadRows& from, const HeadRows& to) const {
   const QueryBlock all{.positions = block.count, .group = heads, .head_dim = shape_.head_dim};
   if (!tokens.cos) return copy_heads(all, from, to);
-  const std::int64_t angle = block.row * (shape_.head_dim / 2);
-  rotate_heads(all, {tokens.cos.as<float>() + angle, tokens.sin.as<float>() + angle},
+  const std::int64_t pairs = tokens.cos.num_elements() / tokens.sequences.num_elements();
+  const std::int64_t angle = block.row * pairs;
+  rotate_heads(all, {tokens.cos.as<float>() + angle, tokens.sin.as<float>() + angle, 2 * pairs},
                Direction::forward, from, to);
 }
 
@@ -153,11 +153,16 @@ void CpuCachedAttention::attend(const Block& block, std::int64_t kv_head, const 
       HeadRows{out.data, shape_.dtype, shape_.heads * d}.from_position(block.row).from_element(
           first_head * d);
   const std::int64_t end = block.position + block.count;
+  const std::int64_t hidden =  // positions that no row sees, in whole tiles
+      shape_.window > 0 ? std::max<std::int64_t>(0, block.position + 1 - shape_.window) : 0;
+  const std::int64_t first_key = hidden / CachedHead::kTile * CachedHead::kTile;
   const QueryBlock rows{.first = block.position,
                         .positions = block.count,
                         .group = group(),
                         .head_dim = d,
-                        .columns = CachedHead::tiles(end) * CachedHead::kTile};
+                        .first_key = first_key,
+                        .columns = CachedHead::tiles(end) * CachedHead::kTile - first_key,
+                        .window = shape_.window};
   if (block.sequence < 0) {
     std::fill_n(memory.sums, rows.rows() * d, 0.0f);
     std::fill_n(memory.factors, rows.rows(), 0.0f);
@@ -167,7 +172,9 @@ void CpuCachedAttention::attend(const Block& block, std::int64_t kv_head, const 
         {memory.queries, DType::f32, group() * d});
   const CachedHead head = head_of(cache, block, kv_head);
   cached_scores(rows, head, memory.queries, memory.scores);
-  softmax_block(rows, {.scale = static_cast<float>(1 / std::sqrt(static_cast<double>(d))),
+  const float scale = score_scale(shape_.scale, d);
+  if (shape_.cap > 0) cap_block(rows, scale, shape_.cap, memory.scores);
+  softmax_block(rows, {.scale = shape_.cap > 0 ? 1.0f : scale,
                        .scores = memory.scores,
                        .dtype = DType::f32,
                        .probabilities = memory.scores,

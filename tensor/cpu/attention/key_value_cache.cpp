@@ -57,7 +57,7 @@ HWY_INLINE void score_tiles(const float* q, const T* tiles, std::int64_t head_di
 void scores_all(const QueryBlock& block, const CachedHead& head, const float* q, float* scores) {
   const std::int64_t head_dim = head.head_dim;
   with_type(head.dtype, [&]<typename T>(T*) HWY_ATTR {
-    const T* keys = static_cast<const T*>(head.keys);
+    const T* keys = static_cast<const T*>(head.keys) + block.first_key * head_dim;
     for_each_group<kTiles>(block.columns / kTile, [&](auto tiles, std::int64_t tile) HWY_ATTR {
       const std::int64_t column = tile * kTile;
       for_each_group<kRows>(block.rows(), [&](auto rows, std::int64_t row) HWY_ATTR {
@@ -113,19 +113,27 @@ void values_all(const QueryBlock& block, const CachedHead& head, const float* p,
   const std::int64_t head_dim = head.head_dim, columns = block.columns;
   std::fill_n(sums, block.rows() * head_dim, 0.0f);
   with_type(head.dtype, [&]<typename T>(T*) HWY_ATTR {
-    const T* values = static_cast<const T*>(head.values);
-    const std::int64_t common = block.seen(0);  // positions that all rows see
-    for (std::int64_t begin = 0; begin < common; begin += kPiece) {
-      const std::int64_t end = std::min(begin + kPiece, common);
+    const T* values = static_cast<const T*>(head.values) + block.first_key * head_dim;
+    const auto add_row = [&](std::int64_t row, std::int64_t begin, std::int64_t end) HWY_ATTR {
+      if (begin >= end) return;
+      add_values<1>(Weighted<T>{p + row * columns, columns, values, head_dim, begin, end},
+                    sums + row * head_dim);
+    };
+    // What all rows see, if there is anything; before and after it a row adds what it sees itself.
+    const std::int64_t common_end = block.seen(0);
+    const std::int64_t common = std::min(block.hidden(block.positions - 1), common_end);
+    for (std::int64_t row = 0; row < block.rows(); ++row)
+      add_row(row, block.hidden(row / block.group), common);
+    for (std::int64_t begin = common; begin < common_end; begin += kPiece) {
+      const std::int64_t end = std::min(begin + kPiece, common_end);
       for_each_group<kRows>(block.rows(), [&](auto rows, std::int64_t row) HWY_ATTR {
         add_values<rows()>(Weighted<T>{p + row * columns, columns, values, head_dim, begin, end},
                            sums + row * head_dim);
       });
     }
     for (std::int64_t row = block.group; row < block.rows(); ++row)
-      add_values<1>(Weighted<T>{p + row * columns, columns, values, head_dim, common,
-                                block.seen(row / block.group)},
-                    sums + row * head_dim);
+      add_row(row, std::max(block.hidden(row / block.group), common_end),
+              block.seen(row / block.group));
   });
 }
 

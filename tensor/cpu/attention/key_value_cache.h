@@ -29,7 +29,8 @@ void store_in_cache(const CachedHead& head, std::int64_t first, std::int64_t cou
 // A row of a block is computed by the same operations in the same order whatever other rows there
 // are, so that its bits do not depend on them.
 
-/// scores[rows, columns] = q[rows, D] x the keys of the block's columns, which are whole tiles.
+/// scores[rows, columns] = q[rows, D] x the keys of the block's columns, which are whole tiles and
+/// begin with one.
 /// What lies beyond the positions of the cache that were stored is of no meaning.
 void cached_scores(const QueryBlock& block, const CachedHead& head, const float* q, float* scores);
 

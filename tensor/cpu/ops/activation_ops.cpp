@@ -10,56 +10,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace troupe::tensor::HWY_NAMESPACE {
 
-HWY_INLINE Vector sigmoid(Vector x) {
-  return hn::Div(constant(1.0f), hn::Add(constant(1.0f), exp(hn::Neg(x))));
-}
-
-template <typename T>
-HWY_INLINE void swiglu_row(const T* gate, const T* up, std::int64_t width, T* y) {
-  for_each_vector(width, [&](std::int64_t f, std::int64_t n) HWY_ATTR {
-    const auto g = load(gate + f, n);
-    store(hn::Mul(hn::Mul(g, sigmoid(g)), load(up + f, n)), y + f, n);
-  });
-}
-
-/// Backward of one row, where silu'(g) = s + g s (1 - s) with s = sigmoid(g).
-template <typename T>
-HWY_INLINE void swiglu_backward_row(const T* gate, const T* up, const T* dy, std::int64_t width,
-                                    T* dgate, T* dup) {
-  for_each_vector(width, [&](std::int64_t f, std::int64_t n) HWY_ATTR {
-    const auto g = load(gate + f, n);
-    const auto u = load(up + f, n);
-    const auto d = load(dy + f, n);
-    const auto s = sigmoid(g);
-    const auto silu = hn::Mul(g, s);
-    const auto slope = hn::MulAdd(silu, hn::Sub(constant(1.0f), s), s);
-    store(hn::Mul(hn::Mul(d, u), slope), dgate + f, n);
-    store(hn::Mul(d, silu), dup + f, n);
-  });
-}
-
-void swiglu_rows(const Tensor& gate_up, const Tensor& y, std::int64_t begin, std::int64_t end) {
-  const std::int64_t width = y.shape[1];
-  with_type(y.dtype, [&]<typename T>(T*) HWY_ATTR {
-    for (std::int64_t t = begin; t < end; ++t) {
-      const T* gate = gate_up.as<T>() + t * 2 * width;
-      swiglu_row(gate, gate + width, width, y.as<T>() + t * width);
-    }
-  });
-}
-
-void swiglu_backward_rows(const Tensor& gate_up, const Tensor& dy, const Tensor& dgate_up,
-                          std::int64_t begin, std::int64_t end) {
-  const std::int64_t width = dy.shape[1];
-  with_type(dy.dtype, [&]<typename T>(T*) HWY_ATTR {
-    for (std::int64_t t = begin; t < end; ++t) {
-      const T* gate = gate_up.as<T>() + t * 2 * width;
-      T* dgate = dgate_up.as<T>() + t * 2 * width;
-      swiglu_backward_row(gate, gate + width, dy.as<T>() + t * width, width, dgate, dgate + width);
-    }
-  });
-}
-
 // (1 + tanh(u)) / 2 = sigmoid(2u), so that gelu(x) = x sigmoid(2u), 2u = kSlope (x + kCubic x^3).
 constexpr float kSlope = 1.5957691216f;  // 2 sqrt(2 / pi)
 constexpr float kCubic = 0.044715f;
@@ -82,14 +32,91 @@ HWY_INLINE Vector gelu_slope(Vector x) {
   return hn::MulAdd(hn::Mul(hn::Mul(x, s), hn::Mul(e, s)), inner, s);
 }
 
+HWY_INLINE Vector gelu_of(Vector x) {
+  return hn::Div(x, hn::Add(constant(1.0f), exp_of_negated(x)));
+}
+
+HWY_INLINE Vector sigmoid(Vector x) {
+  return hn::Div(constant(1.0f), hn::Add(constant(1.0f), exp(hn::Neg(x))));
+}
+
+/// An activation and its derivative at a point.
+struct Activated {
+  Vector value, slope;
+};
+
+/// silu(g) = g s with s = sigmoid(g), and silu'(g) = s + g s (1 - s).
+struct Silu {
+  static HWY_INLINE Vector value(Vector g) { return hn::Mul(g, sigmoid(g)); }
+  static HWY_INLINE Activated with_slope(Vector g) {
+    const auto s = sigmoid(g);
+    const auto silu = hn::Mul(g, s);
+    return {silu, hn::MulAdd(silu, hn::Sub(constant(1.0f), s), s)};
+  }
+};
+
+struct Gelu {
+  static HWY_INLINE Vector value(Vector g) { return gelu_of(g); }
+  static HWY_INLINE Activated with_slope(Vector g) { return {gelu_of(g), gelu_slope(g)}; }
+};
+
+/// y = activation(gate) * up, of rows that hold gates, then ups.
+template <typename Activation>
+HWY_INLINE void gated_rows(const Tensor& gate_up, const Tensor& y, std::int64_t begin,
+                           std::int64_t end) {
+  const std::int64_t width = y.shape[1];
+  with_type(y.dtype, [&]<typename T>(T*) HWY_ATTR {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const T* gate = gate_up.as<T>() + t * 2 * width;
+      T* to = y.as<T>() + t * width;
+      for_each_vector(width, [&](std::int64_t f, std::int64_t n) HWY_ATTR {
+        store(hn::Mul(Activation::value(load(gate + f, n)), load(gate + width + f, n)), to + f, n);
+      });
+    }
+  });
+}
+
+template <typename Activation>
+HWY_INLINE void gated_backward_rows(const Tensor& gate_up, const Tensor& dy, const Tensor& dgate_up,
+                                    std::int64_t begin, std::int64_t end) {
+  const std::int64_t width = dy.shape[1];
+  with_type(dy.dtype, [&]<typename T>(T*) HWY_ATTR {
+    for (std::int64_t t = begin; t < end; ++t) {
+      const T* gate = gate_up.as<T>() + t * 2 * width;
+      const T* gradient = dy.as<T>() + t * width;
+      T* to = dgate_up.as<T>() + t * 2 * width;
+      for_each_vector(width, [&](std::int64_t f, std::int64_t n) HWY_ATTR {
+        const auto u = load(gate + width + f, n);
+        const auto d = load(gradient + f, n);
+        const auto activated = Activation::with_slope(load(gate + f, n));
+        store(hn::Mul(hn::Mul(d, u), activated.slope), to + f, n);
+        store(hn::Mul(d, activated.value), to + width + f, n);
+      });
+    }
+  });
+}
+
+void swiglu_rows(const Tensor& gate_up, const Tensor& y, std::int64_t begin, std::int64_t end) {
+  gated_rows<Silu>(gate_up, y, begin, end);
+}
+void swiglu_backward_rows(const Tensor& gate_up, const Tensor& dy, const Tensor& dgate_up,
+                          std::int64_t begin, std::int64_t end) {
+  gated_backward_rows<Silu>(gate_up, dy, dgate_up, begin, end);
+}
+void geglu_rows(const Tensor& gate_up, const Tensor& y, std::int64_t begin, std::int64_t end) {
+  gated_rows<Gelu>(gate_up, y, begin, end);
+}
+void geglu_backward_rows(const Tensor& gate_up, const Tensor& dy, const Tensor& dgate_up,
+                         std::int64_t begin, std::int64_t end) {
+  gated_backward_rows<Gelu>(gate_up, dy, dgate_up, begin, end);
+}
+
 void gelu_range(const Tensor& x, const Tensor& y, std::int64_t begin, std::int64_t end) {
   with_type(x.dtype, [&]<typename T>(T*) HWY_ATTR {
     const T* from = x.as<T>() + begin;
     T* to = y.as<T>() + begin;
-    for_each_vector(end - begin, [&](std::int64_t i, std::int64_t n) HWY_ATTR {
-      const auto v = load(from + i, n);
-      store(hn::Div(v, hn::Add(constant(1.0f), exp_of_negated(v))), to + i, n);
-    });
+    for_each_vector(end - begin, [&](std::int64_t i, std::int64_t n)
+                                     HWY_ATTR { store(gelu_of(load(from + i, n)), to + i, n); });
   });
 }
 
@@ -118,6 +145,8 @@ constexpr std::int64_t kElementGrain = 4096;
 
 HWY_EXPORT(swiglu_rows);
 HWY_EXPORT(swiglu_backward_rows);
+HWY_EXPORT(geglu_rows);
+HWY_EXPORT(geglu_backward_rows);
 HWY_EXPORT(gelu_range);
 HWY_EXPORT(gelu_backward_range);
 
@@ -130,6 +159,16 @@ void CpuOps::run_swiglu(Stream&, const Tensor& gate_up, const Tensor& y) {
 void CpuOps::run_swiglu_backward(Stream&, const Tensor& gate_up, const Tensor& dy,
                                  const Tensor& dgate_up) {
   call_for_ranges(threads_, dy.shape[0], kRowGrain, HWY_DYNAMIC_DISPATCH(swiglu_backward_rows),
+                  gate_up, dy, dgate_up);
+}
+
+void CpuOps::run_geglu(Stream&, const Tensor& gate_up, const Tensor& y) {
+  call_for_ranges(threads_, y.shape[0], kRowGrain, HWY_DYNAMIC_DISPATCH(geglu_rows), gate_up, y);
+}
+
+void CpuOps::run_geglu_backward(Stream&, const Tensor& gate_up, const Tensor& dy,
+                                const Tensor& dgate_up) {
+  call_for_ranges(threads_, dy.shape[0], kRowGrain, HWY_DYNAMIC_DISPATCH(geglu_backward_rows),
                   gate_up, dy, dgate_up);
 }
 
