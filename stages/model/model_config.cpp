@@ -109,6 +109,40 @@ FieldFault check_numbers(const ModelConfig& c) {
   return {};
 }
 
+FieldFault check_layers(const ModelConfig& c) {
+  const auto fault = [&](const void* field, std::string_view name, std::size_t size) -> FieldFault {
+    return {field, fmt::format("{} has {} items, but num_hidden_layers is {}", name, size,
+                               c.num_hidden_layers)};
+  };
+  const auto layers = static_cast<std::size_t>(c.num_hidden_layers);
+  if (!c.layer_types.empty() && c.layer_types.size() != layers)
+    return fault(&c.layer_types, "layer_types", c.layer_types.size());
+  if (!c.no_rope_layers.empty() && c.no_rope_layers.size() != layers)
+    return fault(&c.no_rope_layers, "no_rope_layers", c.no_rope_layers.size());
+  if (c.sliding_window != 0)
+    if (auto why = check_range({"sliding_window", c.sliding_window, kMaxVocab}); !why.empty())
+      return why;
+  if (!c.local_rotary) return {};
+  FieldFault local = tensor::check_rotary(*c.local_rotary, c.head_dim);
+  if (!local.empty()) local = {&c.local_rotary, "of layers with a window, " + local.sentence};
+  return local;
+}
+
+FieldFault check_scales(const ModelConfig& c) {
+  for (const auto& [name, field] : {std::pair("query_pre_attn_scalar", &c.query_pre_attn_scalar),
+                                    {"attn_logit_softcapping", &c.attn_logit_softcapping},
+                                    {"final_logit_softcapping", &c.final_logit_softcapping}})
+    if (!(*field >= 0 && std::isfinite(*field)))
+      return {field, fmt::format("{} = {} must be above 0, or 0 for none", name, *field)};
+  for (const auto& [name, field] : {std::pair("embedding_multiplier", &c.embedding_multiplier),
+                                    {"attention_multiplier", &c.attention_multiplier},
+                                    {"residual_multiplier", &c.residual_multiplier},
+                                    {"logits_scaling", &c.logits_scaling}})
+    if (!std::isfinite(*field) || (*field == 0 && field != &c.attention_multiplier))
+      return {field, fmt::format("{} = {} must be finite and not 0; usual: 1", name, *field)};
+  return {};
+}
+
 }  // namespace
 
 std::optional<tensor::Rotary> rotary_of(const ModelConfig& config) {
@@ -117,7 +151,8 @@ std::optional<tensor::Rotary> rotary_of(const ModelConfig& config) {
 }
 
 FieldFault check_model(const ModelConfig& config) {
-  for (const auto check : {check_sizes, check_heads, check_head, check_numbers}) {
+  for (const auto check :
+       {check_sizes, check_heads, check_head, check_numbers, check_layers, check_scales}) {
     if (auto why = check(config); !why.empty()) return why;
   }
   return {};

@@ -8,6 +8,7 @@
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/files/checkpoint/checkpoint_content.h"
 #include "stages/files/checkpoint/checkpoint_state.h"
+#include "stages/files/hugging_face/layer_fields.h"
 #include "stages/files/hugging_face/side_files.h"
 #include "stages/files/safetensors/stored_tensor.h"
 #include "stages/storage/data_error.h"
@@ -228,14 +229,14 @@ void OpenCheckpoint::check_model(const ModelConfig& model) const {
     compare("layer_norm_epsilon", own.layer_norm_epsilon, model.layer_norm_epsilon);
   else
     compare("rms_norm_eps", own.rms_norm_eps, model.rms_norm_eps);
-  if (traits.chooses_biases) {
+  if (traits.chooses_attention_bias)
     compare("attention_bias", own.attention_bias, model.attention_bias);
-    compare("mlp_bias", own.mlp_bias, model.mlp_bias);
-  }
+  if (traits.chooses_mlp_bias) compare("mlp_bias", own.mlp_bias, model.mlp_bias);
   if (traits.learns_positions)
     compare("max_position_embeddings", own.max_position_embeddings, model.max_position_embeddings);
   else
     compare_rotary(own.rotary, model.rotary, compare);
+  compare("config", layer_text_of(own), layer_text_of(model));
 }
 
 }  // namespace

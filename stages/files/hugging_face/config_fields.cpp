@@ -19,8 +19,7 @@ struct Unsupported {
   const char* field;
   const char* neutral;
 };
-constexpr Unsupported kUnsupported[]{{"quantization_config", "null"},
-                                     {"sliding_window", "null"},
+constexpr Unsupported kUnsupported[]{{"sliding_window", "null"},
                                      {"use_sliding_window", "false"},
                                      {"attention_chunk_size", "null"},
                                      {"final_logit_softcapping", "null"},
@@ -42,6 +41,7 @@ constexpr Unsupported kUnsupported[]{{"quantization_config", "null"},
                                      {"num_local_experts", "0"},
                                      {"num_experts", "0"},
                                      {"parallel_attn", "false"},
+                                     {"use_bidirectional_attention", "false"},
                                      {"use_parallel_residual", "false"},
                                      {"scale_attn_weights", "true"},
                                      {"scale_attn_by_inverse_layer_idx", "false"},
@@ -50,10 +50,12 @@ constexpr Unsupported kUnsupported[]{{"quantization_config", "null"},
 
 /// Fields about text, files, other outputs and how a computation is arranged.
 constexpr std::string_view kSilent[]{"_name_or_path",
+                                     "_sliding_window_pattern",
                                      "architectures",
                                      "auto_map",
                                      "bad_words_ids",
                                      "begin_suppress_tokens",
+                                     "cache_implementation",
                                      "bos_token_id",
                                      "chunk_size_feed_forward",
                                      "decoder_start_token_id",
@@ -115,9 +117,18 @@ void ConfigFields::refuse(const std::string& name, const std::string& why) const
 }
 
 void ConfigFields::refuse_unsupported() {
-  for (const auto& [field, neutral] : kUnsupported)
+  constexpr const char* kQuantization = "quantization_config";
+  if (const json& found = value(kQuantization); !found.is_null()) {
+    const auto method = found.find("quant_method");
+    const bool is_named = found.is_object() && method != found.end() && method->is_string();
+    refuse(kQuantization, (is_named ? method->get<std::string>() + ": " : "") +
+                              "weights are quantized, which Troupe does not read; expected null");
+  }
+  for (const auto& [field, neutral] : kUnsupported) {
+    if (asked_.contains(field)) continue;
     if (const json& found = value(field); !found.is_null() && found != json::parse(neutral))
       refuse(field, fmt::format("Troupe does not compute this; expected {}", neutral));
+  }
 }
 
 std::vector<std::string> ConfigFields::unused() const {

@@ -32,13 +32,19 @@ class ConfigFields {
     if (value(name).is_null()) return std::nullopt;
     return get_member<T>(object_, name.c_str(), place_);
   }
+  /// The fallback if the field is missing, none if it is null.
+  template <typename T>
+  std::optional<T> get_or_null(const std::string& name, const T& fallback) {
+    asked_.insert(name);
+    return object_.contains(name) ? find<T>(name) : std::optional(fallback);
+  }
   /// The field as it is; null if it is missing or null.
   const nlohmann::json& value(const std::string& name);
 
   /// Throws Error{data}: file, field, its value and why it is refused.
   [[noreturn]] void refuse(const std::string& name, const std::string& why) const;
-  /// Refuses every field that in other models changes what is computed, unless it has the value
-  /// with which it changes nothing.
+  /// Refuses every field that nobody asked for and that in other models changes what is computed,
+  /// unless it has the value with which it changes nothing.
   void refuse_unsupported();
 
   /// Fields that nobody asked for, but for those which are known to say nothing about what the

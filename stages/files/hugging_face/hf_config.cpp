@@ -4,12 +4,11 @@
 
 #include <algorithm>
 #include <ranges>
-#include <span>
-#include <type_traits>
 #include <variant>
 
 #include "stages/files/hugging_face/config_fields.h"
-#include "stages/files/hugging_face/rope_config.h"
+#include "stages/files/hugging_face/hf_kinds.h"
+#include "stages/files/hugging_face/layer_fields.h"
 #include "stages/storage/data_error.h"
 #include "tensor/errors/error.h"
 
@@ -22,125 +21,49 @@ constexpr const char* kModelType = "model_type";
 constexpr const char* kArchitectures = "architectures";
 constexpr const char* kTokenClassifier = "LlamaForTokenClassification";
 constexpr const char* kLabels = "num_labels";
-constexpr const char* kPositions = "max_position_embeddings";
-constexpr const char* kTied = "tie_word_embeddings";
 
-using M = ModelConfig;
-
-/// A member of the model that is a field of a config.json, and transformers' default of it.
-template <typename T>
-struct Member {
-  T M::*at;
-  std::type_identity_t<T> fallback;
-};
-struct ModelField {
+/// Kinds of models that people use, and what of them Troupe does not compute.
+struct MissingKind {
   const char* name;
-  std::variant<Member<std::int64_t>, Member<double>, Member<bool>> member;
-  const char* alias = nullptr;  ///< the name that other models have for it; where given, it counts
+  const char* missing;
 };
-
-/// How transformers describes the models of a kind.
-struct HfKind {
-  std::span<const ModelField> fields;
-  const char* activation;
-  /// The names under which transformers has the kind's activation; new files have the first.
-  std::span<const char* const> activations;
-  /// What depends on other fields, and back, with fields that are the same for every model.
-  void (*read_rest)(ConfigFields& fields, ModelConfig& model);
-  json (*rest_of)(const ModelConfig& model);
-};
-
-// No number of heads below 1 passes check_model.
-std::int64_t default_head_dim(const ModelConfig& model) {
-  return model.hidden_size / std::max<std::int64_t>(1, model.num_attention_heads);
-}
-
-constexpr const char* kSilu[]{"silu", "swish"};
-constexpr ModelField kLlamaFields[]{{"hidden_size", Member{&M::hidden_size, 4096}},
-                                    {"intermediate_size", Member{&M::intermediate_size, 11008}},
-                                    {"num_hidden_layers", Member{&M::num_hidden_layers, 32}},
-                                    {"num_attention_heads", Member{&M::num_attention_heads, 32}},
-                                    {"rms_norm_eps", Member{&M::rms_norm_eps, 1e-6}},
-                                    {"attention_bias", Member{&M::attention_bias, false}},
-                                    {"mlp_bias", Member{&M::mlp_bias, false}},
-                                    {kPositions, Member{&M::max_position_embeddings, 2048}},
-                                    {"attention_dropout", Member{&M::attention_dropout, 0}},
-                                    {"vocab_size", Member{&M::vocab_size, 32000}},
-                                    {kTied, Member{&M::tie_word_embeddings, false}}};
-
-void read_llama_rest(ConfigFields& fields, ModelConfig& model) {
-  model.rotary = read_rope(fields, model.max_position_embeddings);
-  model.num_key_value_heads =
-      fields.find<std::int64_t>("num_key_value_heads").value_or(model.num_attention_heads);
-  model.head_dim = fields.find<std::int64_t>("head_dim").value_or(default_head_dim(model));
-}
-
-/// With the rope keys of transformers 4.
-json llama_rest(const ModelConfig& model) {
-  return {{"num_key_value_heads", model.num_key_value_heads},
-          {"head_dim", model.head_dim},
-          {"rope_theta", model.rotary.theta},
-          {"rope_scaling", rope_scaling_of(model.rotary)},
-          {"pretraining_tp", 1}};
-}
-
-// Names of one function, the tanh form of GELU.
-constexpr const char* kGelu[]{"gelu_new", "gelu_pytorch_tanh", "gelu_fast"};
-constexpr ModelField kGpt2Fields[]{
-    {"n_embd", Member{&M::hidden_size, 768}, "hidden_size"},
-    {"n_layer", Member{&M::num_hidden_layers, 12}, "num_hidden_layers"},
-    {"n_head", Member{&M::num_attention_heads, 12}, "num_attention_heads"},
-    {"layer_norm_epsilon", Member{&M::layer_norm_epsilon, 1e-5}},
-    {"n_positions", Member{&M::max_position_embeddings, 1024}, kPositions},
-    {"attn_pdrop", Member{&M::attention_dropout, 0.1}},
-    {"resid_pdrop", Member{&M::hidden_dropout, 0.1}},
-    {"embd_pdrop", Member{&M::hidden_dropout, 0.1}},
-    {"vocab_size", Member{&M::vocab_size, 50257}},
-    {kTied, Member{&M::tie_word_embeddings, true}}};
-
-void read_gpt2_rest(ConfigFields& fields, ModelConfig& model) {
-  if (model.hidden_dropout != fields.get("resid_pdrop", 0.1))
-    fields.refuse("embd_pdrop",
-                  "Troupe has one probability for embd_pdrop and resid_pdrop; give "
-                  "both the same");
-  model.intermediate_size = fields.find<std::int64_t>("n_inner").value_or(4 * model.hidden_size);
-  model.num_key_value_heads = model.num_attention_heads;
-  model.head_dim = default_head_dim(model);
-}
-
-json gpt2_rest(const ModelConfig& model) {
-  return {{"n_inner", model.intermediate_size},
-          {"scale_attn_weights", true},
-          {"scale_attn_by_inverse_layer_idx", false},
-          {"reorder_and_upcast_attn", false}};
-}
-
-const HfKind& hf_kind(ModelKind kind) {
-  static constexpr HfKind kKinds[]{
-      {kLlamaFields, "hidden_act", kSilu, read_llama_rest, llama_rest},
-      {kGpt2Fields, "activation_function", kGelu, read_gpt2_rest, gpt2_rest}};
-  TROUPE_ASSERT(std::size(kKinds) == model_kinds().size());
-  return kKinds[static_cast<std::size_t>(kind)];
-}
-
-void read_field(const ModelField& field, ConfigFields& fields, ModelConfig& model) {
-  const auto read = [&](const auto& member) {
-    auto& value = model.*member.at = fields.get(field.name, member.fallback);
-    if (field.alias) value = fields.get(field.alias, value);
-  };
-  std::visit(read, field.member);
-}
-
-template <typename Json>
-void write_field(const ModelField& field, const ModelConfig& model, Json& config) {
-  std::visit([&](const auto& member) { config[field.name] = model.*member.at; }, field.member);
-}
+constexpr MissingKind kMissing[]{
+    {"bloom", "LayerNorm with biases, alibi"},
+    {"cohere", "parallel blocks, LayerNorm, logit_scale"},
+    {"cohere2", "parallel blocks, LayerNorm, logit_scale"},
+    {"deepseek_v2", "latent attention (kv_lora_rank), shared experts"},
+    {"deepseek_v3", "latent attention (kv_lora_rank), shared experts, routing by groups"},
+    {"falcon", "parallel blocks, one key head, alibi"},
+    {"gemma3", "a vision tower; the text model alone is gemma3_text"},
+    {"gemma3n", "a vision tower, embeddings for each layer"},
+    {"gpt_neox", "parallel blocks, LayerNorm"},
+    {"gpt_oss", "attention sinks, experts with biases, mxfp4 weights"},
+    {"internlm2", "queries, keys and values interleaved in one tensor (wqkv)"},
+    {"jamba", "state-space layers, experts"},
+    {"kimi_k2", "latent attention (kv_lora_rank), shared experts, routing by groups"},
+    {"lfm2", "convolution layers"},
+    {"llama4", "a vision tower, experts, chunked attention"},
+    {"mamba", "state-space layers"},
+    {"mamba2", "state-space layers"},
+    {"ministral", "windows in layers of Mistral by layer_types"},
+    {"mixtral", "experts"},
+    {"olmo", "norms without weights, clip_qkv"},
+    {"olmo3", "windows in layers of OLMo by layer_types"},
+    {"opt", "LayerNorm with biases and learned positions beside ReLU"},
+    {"qwen2_moe", "experts, a shared one among them"},
+    {"qwen3_moe", "experts"},
+    {"qwen3_next", "linear attention, experts"},
+    {"stablelm", "LayerNorm beside rotary positions"},
+    {"starcoder2", "LayerNorm beside rotary positions"}};
 
 ModelConfig read_kind(ConfigFields& fields) {
   ModelConfig model;
   const auto type = fields.get<std::string>(kModelType, "");
   const auto kinds = model_kinds();
   const auto found = std::ranges::find(kinds, type, &KindTraits::name);
+  if (const auto* const known = std::ranges::find(kMissing, type, &MissingKind::name);
+      known != std::end(kMissing))
+    fields.refuse(kModelType, fmt::format("Troupe does not compute this: {}", known->missing));
   if (found == kinds.end())
     fields.refuse(kModelType,
                   fmt::format("expected {}",
@@ -150,8 +73,9 @@ ModelConfig read_kind(ConfigFields& fields) {
   const char* const own = kind.activations.front();
   if (std::ranges::count(kind.activations, fields.get<std::string>(kind.activation, own)) == 0)
     fields.refuse(kind.activation, fmt::format("Troupe does not compute this; expected {}", own));
-  for (const ModelField& field : kind.fields) read_field(field, fields, model);
-  kind.read_rest(fields, model);
+  for (const ModelField& field : kind.fields) read_field(field, fields, kind.defaults, model);
+  kind.read_rest(fields, kind, model);
+  read_layer_fields(fields, model);
   return model;
 }
 
@@ -218,6 +142,7 @@ std::string to_hf_config(const ModelConfig& model) {
   };
   for (const ModelField& field : kind.fields) write_field(field, model, config);
   config.update(kind.rest_of(model));
+  config.update(layer_fields_of(model));
   return config.dump(2) + '\n';
 }
 
@@ -226,8 +151,8 @@ std::string trained_hf_config(const std::string& text, const ModelConfig& model)
   set_dtype(config, "float32");
   config["initializer_range"] = model.initializer_range;
   for (const ModelField& field : hf_kind(model.kind).fields)
-    if (const auto* of = std::get_if<Member<double>>(&field.member))
-      if (of->at == &M::attention_dropout || of->at == &M::hidden_dropout)
+    if (const auto* of = std::get_if<FieldMember<double>>(&field.member))
+      if (of->at == &ModelConfig::attention_dropout || of->at == &ModelConfig::hidden_dropout)
         write_field(field, model, config);
   return config.dump(2) + '\n';
 }
