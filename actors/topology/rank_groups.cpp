@@ -112,7 +112,7 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
           .forwarded(num_tokens(spec, part), sizeof(std::int32_t))
           .room(1));
   add(shard_backwards, shards + "backwards", part.shard_ranks, activations.room(kOfPass));
-  if (part.stage.sharding.sequence_parallel)
+  if (stages::sums_gradients(part.stage.model, part.stage.sharding))
     add_reduced(shard_gradients, shards + "gradients", part.shard_ranks, traffic.norms, buckets);
   add_reduced(kv_head, shards + "key and value heads", part.kv_head_ranks, traffic.kv_heads,
               buckets);

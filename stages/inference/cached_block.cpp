@@ -1,5 +1,8 @@
 #include "stages/inference/cached_block.h"
 
+#include <algorithm>
+
+#include "stages/model/computation.h"
 #include "tensor/parallel/division.h"
 #include "tensor/parallel/reduce_norm_gather.h"
 
@@ -12,6 +15,21 @@ namespace {
 /// Less than this is summed over shards at once, by an all-reduce, in whose place two collectives
 /// would only be one more to wait for.
 constexpr std::int64_t kLeastDividedBytes = 64 << 10;
+
+tensor::CachedAttentionShape cached_shape(const InferenceLayers& spec, const LayerShape& shape,
+                                          const LayerAttention& attention) {
+  const ModelConfig& model = spec.layer.model;
+  return {.rows = shape.T,
+          .sequences = spec.sequences,
+          .capacity = spec.capacity,
+          .heads = shape.heads,
+          .kv_heads = shape.kv_heads,
+          .head_dim = model.head_dim,
+          .dtype = shape.dtype,
+          .window = attention.window < spec.capacity ? attention.window : 0,
+          .scale = static_cast<float>(attention_scale(model)),
+          .cap = static_cast<float>(attention_cap(model))};
+}
 
 }  // namespace
 
@@ -31,6 +49,7 @@ CachedActivations CachedActivations::rows(std::int64_t count) const {
                     &feed_forward.inner, &feed_forward.hidden})
     use_rows(*x, count);
   use_rows(first.statistics, count);
+  use_rows(first.head_squares, 2 * count);
   return first;
 }
 
@@ -40,24 +59,37 @@ CachedBlock::CachedBlock(const InferenceLayers& spec, tensor::Device& device)
       eps_(static_cast<float>(traits_of(spec.layer.model.kind).has_layer_norm
                                   ? spec.layer.model.layer_norm_epsilon
                                   : spec.layer.model.rms_norm_eps)),
+      plus_(weight_offset(spec.layer.model)),
       shape_(spec.layer),
       traits_(traits_of(spec.layer.model.kind)),
       ops_(device.ops()),
-      attention_(device.make_cached_attention({.rows = shape_.T,
-                                               .sequences = spec.sequences,
-                                               .capacity = spec.capacity,
-                                               .heads = shape_.heads,
-                                               .kv_heads = shape_.kv_heads,
-                                               .head_dim = spec.layer.model.head_dim,
-                                               .dtype = shape_.dtype})),
-      products_(spec.layer, device, inference_shape(spec)) {}
+      head_norms_(spec.layer, device),
+      products_(spec.layer, device, inference_shape(spec)) {
+  for (const LayerAttention& attention : attentions_of(spec.layer.model))
+    attentions_.push_back(device.make_cached_attention(cached_shape(spec, shape_, attention)));
+}
+
+std::size_t CachedBlock::attention_scratch_bytes() const {
+  std::size_t bytes = 0;
+  for (const auto& one : attentions_) bytes = std::max(bytes, one->scratch_bytes());
+  return bytes;
+}
+
+std::int64_t CachedBlock::cache_elements() const {
+  std::int64_t elements = 0;
+  for (const auto& one : attentions_) elements = std::max(elements, one->cache_elements());
+  return elements;
+}
 
 CachedActivations CachedBlock::lay_out_activations(Arena& arena) const {
   const auto take = [&](std::int64_t width) { return arena.take(shape_.dtype, {shape_.T, width}); };
   CachedActivations memory;
   memory.norm = take(shape_.C);
-  memory.statistics = products_.attention.norm.lay_out_statistics(arena);
+  const SublayerProducts& like = products_.attention;
+  memory.statistics = (like.form.has_norm ? like.norm : like.end_norm).lay_out_statistics(arena);
   memory.mid = take(shape_.C);
+  if (head_norms_.sums_heads())
+    memory.head_squares = arena.take(tensor::DType::f32, {2 * shape_.T});
   arena.overlay(
       [&] { memory.sublayers.attention = {.inner = take(shape_.Q), .hidden = take(shape_.A)}; },
       [&] { memory.sublayers.feed_forward = {.inner = take(shape_.H), .hidden = take(shape_.F)}; });
@@ -66,7 +98,7 @@ CachedActivations CachedBlock::lay_out_activations(Arena& arena) const {
 
 void CachedBlock::set_scratch(void* products, void* attention) const {
   products_.set_scratch({.forward = products});
-  attention_->set_scratch(attention);
+  for (const auto& one : attentions_) one->set_scratch(attention);
 }
 
 void CachedBlock::begin(tensor::Stream& stream, const BlockWeights& first,
@@ -83,7 +115,10 @@ void CachedBlock::forward(tensor::Stream& stream, const BlockWeights& weights,
   const CachedActivations rows = memory.rows(x.shape[0]);
   run(stream, Branch::attention, weights, &weights.feed_forward.master.norm, rows, x, rows.mid,
       [&](const CachedSublayer& own) {
-        attention_->forward(stream, own.inner, tokens, cache, own.hidden);
+        tensor::CachedAttention& attention = *attentions_[weights.attention.attention];
+        norm_heads(stream, weights.attention.master, rows, own);
+        attention.forward(stream, own.inner, tokens,
+                          {cache.data, cache.dtype, {attention.cache_elements()}}, own.hidden);
       });
   run(stream, Branch::feed_forward, weights, next, rows, rows.mid, x,
       [&](const CachedSublayer& own) {
@@ -95,11 +130,16 @@ template <typename Core>
 void CachedBlock::run(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
                       const NormParameters* next, const CachedActivations& memory, const Tensor& x,
                       const Tensor& y, const Core& core) const {
-  const auto& [norm, in, out, inner] = products_[branch];
-  const auto& [master, packed] = weights[branch];
+  const auto& [form, norm, end_norm, in, out, inner] = products_[branch];
+  const auto& [master, packed, attention] = weights[branch];
   const CachedSublayer& own = memory.sublayers[branch];
   in->forward(stream, memory.norm, memory.norm, packed.in, master.in.bias, own.inner);
   core(own);
+  if (form.changes_branch() || !form.has_norm) {
+    add_branch(stream, branch, weights, memory, x, y);
+    if (next) norm.forward(stream, *next, y, memory.norm, memory.statistics);
+    return;
+  }
   if (sums_at_once(x.shape[0])) {
     out->product(stream, own.hidden, packed.out, one_shot_->part(y.dtype, y.shape));
     return sum_at_once(stream, master.out.bias, next, memory, x, y);
@@ -111,6 +151,36 @@ void CachedBlock::run(tensor::Stream& stream, Branch branch, const BlockWeights&
   out->forward(stream, packed.out,
                {.x = own.hidden, .y_partial = y, .y = y, .bias = master.out.bias, .residual = x});
   if (next) norm.forward(stream, *next, y, memory.norm, memory.statistics);
+}
+
+void CachedBlock::norm_heads(tensor::Stream& stream, const SublayerParameters& weights,
+                             const CachedActivations& memory, const CachedSublayer& own) const {
+  if (!head_norms_.are_there()) return;
+  head_norms_.sum_squares(stream, own.inner, memory.head_squares);
+  if (memory.head_squares)
+    tensor::wait(parallel_.groups->forward->all_reduce(stream, memory.head_squares), stream);
+  head_norms_.forward(stream, weights.query_norm, weights.key_norm, own.inner, memory.head_squares,
+                      own.inner);
+}
+
+void CachedBlock::add_branch(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
+                             const CachedActivations& memory, const Tensor& x,
+                             const Tensor& y) const {
+  const SublayerProducts& products = products_[branch];
+  const auto& [master, packed, attention] = weights[branch];
+  products.out->forward(stream, packed.out,
+                        {.x = memory.sublayers[branch].hidden,
+                         .y_partial = y,
+                         .y = y,
+                         .bias = master.out.bias,
+                         .residual = {}});
+  const Tensor* added = &y;
+  if (products.form.has_end_norm) {
+    // The first product has read what was there.
+    products.end_norm.forward(stream, master.end_norm, y, memory.norm, memory.statistics);
+    added = &memory.norm;
+  }
+  ops_.add_scaled(stream, *added, products.form.branch_scale, x, y);
 }
 
 bool CachedBlock::sums_at_once(std::int64_t rows) const {
@@ -128,6 +198,7 @@ void CachedBlock::sum_at_once(tensor::Stream& stream, const Tensor& bias,
                           .weight = next ? next->weight : Tensor{},
                           .shift = next ? next->bias : Tensor{},
                           .eps = eps_,
+                          .plus = plus_,
                           .mean = next ? memory.statistics.mean : Tensor{},
                           .rstd = next ? memory.statistics.rstd : Tensor{},
                           .normed = next ? memory.norm : Tensor{}});
@@ -157,6 +228,7 @@ void CachedBlock::sum_over_shards(tensor::Stream& stream, const Tensor& bias,
                               .weight = next ? next->weight : Tensor{},
                               .shift = next ? next->bias : Tensor{},
                               .eps = eps_,
+                              .plus = plus_,
                               .mean = kept.mean,
                               .rstd = kept.rstd,
                               .normed = next ? memory.norm : y});

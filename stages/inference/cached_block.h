@@ -1,7 +1,9 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
+#include "stages/decoder/layers/head_norms.h"
 #include "stages/decoder/layers/sublayer_products.h"
 #include "tensor/device/attention.h"
 #include "tensor/device/one_shot_norm.h"
@@ -31,6 +33,8 @@ struct CachedActivations {
   tensor::Tensor norm;  // [T, C]   act
   NormStatistics statistics;
   tensor::Tensor mid;  // [T, C]   act  x + attention
+  /// Sums of squares of queries and keys, which the shards add up; empty unless they do.
+  tensor::Tensor head_squares;  // [2 T]  f32
   BranchPair<CachedSublayer> sublayers;
 
   /// Views of the first rows.
@@ -46,19 +50,22 @@ class CachedBlock {
 
   const BlockProducts& products() const { return products_; }
   CachedActivations lay_out_activations(Arena& arena) const;
-  std::size_t attention_scratch_bytes() const { return attention_->scratch_bytes(); }
+  std::size_t attention_scratch_bytes() const;
   /// Scratch memory of the products, which may be shared, and of attention.
   void set_scratch(void* products, void* attention) const;
   /// Elements of one layer's cache.
-  std::int64_t cache_elements() const { return attention_->cache_elements(); }
+  std::int64_t cache_elements() const;
 
+  /// Number of different attentions, of which SublayerWeights::attention is one.
+  std::size_t num_attentions() const { return attentions_.size(); }
   /// Before the first layer of a pass: makes memory.norm what the layer reads of x [T, C], the
   /// residual stream.
   void begin(tensor::Stream& stream, const BlockWeights& first, const CachedActivations& memory,
              const tensor::Tensor& x) const;
   /// The residual stream of the rows of `tokens`, x [T, C], becomes the layer's output, and
-  /// memory.norm what the next layer, whose attention has the norm `next`, reads of it. Null: there
-  /// is no next one in the stage. Between layers a shard may have its own tokens of x alone.
+  /// memory.norm what the next layer, whose attention has the norm `next`, reads of it. `tokens`
+  /// are those of the layer's attention. Null: there is no next one in the stage. Between layers a
+  /// shard may have its own tokens of x alone.
   void forward(tensor::Stream& stream, const BlockWeights& weights, const NormParameters* next,
                const tensor::CachedTokens& tokens, const tensor::Tensor& cache,
                const CachedActivations& memory, const tensor::Tensor& x) const;
@@ -70,6 +77,14 @@ class CachedBlock {
   void run(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
            const NormParameters* next, const CachedActivations& memory, const tensor::Tensor& x,
            const tensor::Tensor& y, const Core& core) const;
+  /// Norms queries and keys in place, if the model does.
+  void norm_heads(tensor::Stream& stream, const SublayerParameters& weights,
+                  const CachedActivations& memory, const CachedSublayer& own) const;
+  /// The last product, and what the form of the sublayer puts between it and y, where that is not
+  /// the residual sum alone.
+  void add_branch(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
+                  const CachedActivations& memory, const tensor::Tensor& x,
+                  const tensor::Tensor& y) const;
   /// Whether one kernel sums so many rows over the shards.
   bool sums_at_once(std::int64_t rows) const;
   void sum_at_once(tensor::Stream& stream, const tensor::Tensor& bias, const NormParameters* next,
@@ -83,11 +98,12 @@ class CachedBlock {
 
   const tensor::TensorParallel parallel_;
   tensor::OneShotNorm* const one_shot_;
-  const float eps_;
+  const float eps_, plus_;
   LayerShape shape_;
   const KindTraits& traits_;
   tensor::Ops& ops_;
-  std::unique_ptr<tensor::CachedAttention> attention_;
+  HeadNorms head_norms_;
+  std::vector<std::unique_ptr<tensor::CachedAttention>> attentions_;  ///< of attentions_of()
   BlockProducts products_;
 };
 

@@ -82,6 +82,7 @@ Tensor Generator::stream_of_rows(std::int64_t count) const {
 void Generator::take(std::span<const std::vector<std::int32_t>> prompts) {
   TROUPE_ASSERT(static_cast<std::int64_t>(prompts.size()) <= spec_.sequences);
   lengths_.clear();
+  if (caches_again()) texts_.assign(prompts.begin(), prompts.end());
   new_tokens_.clear();
   for (const auto& prompt : prompts) {
     const auto length = static_cast<std::int32_t>(prompt.size());
@@ -119,6 +120,11 @@ void Generator::pass() {
 
 std::span<const float> Generator::prefill(std::span<const std::vector<std::int32_t>> prompts) {
   take(prompts);
+  pass_prompts();
+  return logits(kept_);
+}
+
+void Generator::pass_prompts() {
   std::span<const NewToken> left = new_tokens_;
   while (!left.empty()) {
     const auto rows = std::min(left.size(), static_cast<std::size_t>(spec_.prompt_rows));
@@ -132,11 +138,27 @@ std::span<const float> Generator::prefill(std::span<const std::vector<std::int32
     pass();
     left = left.subspan(rows);
   }
-  return logits(kept_);
+}
+
+void Generator::cache_again(std::span<const std::int32_t> tokens) {
+  new_tokens_.clear();
+  const std::int64_t original = spec_.model.rotary.original_max_position_embeddings;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] < 0) continue;
+    if (std::ssize(texts_[i]) == original)
+      for (std::int32_t position = 0; const std::int32_t id : texts_[i])
+        new_tokens_.push_back({.id = id,
+                               .sequence = static_cast<std::int32_t>(i),
+                               .position = position++,
+                               .length = original + 1});
+    texts_[i].push_back(tokens[i]);
+  }
+  pass_prompts();
 }
 
 std::span<const float> Generator::decode(std::span<const std::int32_t> tokens) {
   TROUPE_ASSERT(tokens.size() == lengths_.size());
+  if (caches_again()) cache_again(tokens);
   new_tokens_.clear();
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     if (tokens[i] < 0) {

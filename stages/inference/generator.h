@@ -54,6 +54,12 @@ class Generator final : public LanguageModel {
 
   /// Makes the tokens of the prompts new_tokens_, checked.
   void take(std::span<const std::vector<std::int32_t>> prompts);
+  /// Passes over new_tokens_, which are prompts, or parts of texts.
+  void pass_prompts();
+  /// Computes all of a text again whose keys in the cache the next token makes ones of a longer
+  /// text's, which another list of longrope's factors rotates.
+  void cache_again(std::span<const std::int32_t> tokens);
+  bool caches_again() const { return spec_.model.rotary.type == tensor::RotaryType::longrope; }
   /// The pass of the rows through the part. What comes of the prompts that end is kept.
   void pass();
   tensor::Tensor stream_of_rows(std::int64_t count) const;
@@ -75,6 +81,7 @@ class Generator final : public LanguageModel {
   tensor::Tensor kept_;                // [sequences, C]  act  of the prompts' last tokens
   tensor::Tensor logits_;              // [sequences, V/n] f32  of the last stage
   std::vector<std::int32_t> lengths_;  ///< of the batch's sequences so far
+  std::vector<std::vector<std::int32_t>> texts_;  ///< the sequences, if caches_again()
   std::vector<NewToken> new_tokens_;
   std::vector<PromptEnd> ends_;
 };

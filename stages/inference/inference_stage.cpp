@@ -60,8 +60,12 @@ InferenceStage::InferenceStage(const InferenceSpec& spec, tensor::Device& device
     head_.projection = std::make_unique<tensor::ColumnParallelLinear>(device, whole, parallel);
     head_.weights.master = parameters_.head_weights(Pass::forward);
   }
+  const std::vector<std::size_t> attentions = attention_numbers(spec.model);
   for (int layer = spec.chunk.first_layer; layer < spec.chunk.end_layer; ++layer)
-    blocks_.push_back(weights_of(parameters_.block_weights(layer, Pass::forward), {}));
+    blocks_.push_back(weights_of(parameters_.block_weights(layer, Pass::forward), {},
+                                 attentions[static_cast<std::size_t>(layer)]));
+  for (const LayerAttention& attention : attentions_of(spec.model))
+    rotations_.push_back(rotation_of(rotations_of(spec.model), attention));
   const auto memory_for = [&](auto lay_out) {
     Arena count;
     (this->*lay_out)(count);
@@ -92,11 +96,13 @@ void InferenceStage::lay_out_activations(Arena& arena) {
   rows_ = {.ids = arena.take(DType::i32, {rows}),
            .sequences = arena.take(DType::i32, {rows}),
            .positions = arena.take(DType::i32, {rows}),
-           .cos = {},
-           .sin = {}};
-  if (rotary_of(spec_.model)) {
-    rows_.cos = arena.take(DType::f32, {rows, spec_.model.head_dim / 2});
-    rows_.sin = arena.take(DType::f32, {rows, spec_.model.head_dim / 2});
+           .angles = {}};
+  const Rotations rotations = rotations_of(spec_.model);
+  for (std::size_t i = 0; i < rotations.size(); ++i) {
+    if (!rotations[i]) continue;
+    const std::int64_t half = rotary_dim(*rotations[i], spec_.model.head_dim) / 2;
+    rows_.angles[i].cos = arena.take(DType::f32, {rows, half});
+    rows_.angles[i].sin = arena.take(DType::f32, {rows, half});
   }
   activations_ = block_.lay_out_activations(arena);
   set_scratch(arena);
@@ -123,29 +129,46 @@ void InferenceStage::forward(tensor::Stream& stream, const TokenRows& rows, cons
   TROUPE_ASSERT(x.shape[0] == rows.count() && x.dtype == spec_.model.dtype);
   const RowTensors own = bring(stream, rows);
   if (embedding_) embed(stream, own, x);
-  const tensor::CachedTokens tokens{
-      .sequences = own.sequences, .positions = own.positions, .cos = own.cos, .sin = own.sin};
   block_.begin(stream, blocks_.front(), activations_, x);
   for (std::size_t i = 0; i < blocks_.size(); ++i) {
     const bool is_last = i + 1 == blocks_.size();
     const NormParameters* next = is_last ? nullptr : &blocks_[i + 1].attention.master.norm;
+    const tensor::CachedTokens tokens = tokens_of(own, blocks_[i].attention.attention);
     block_.forward(stream, blocks_[i], next, tokens, cache_of(i), activations_, x);
   }
+}
+
+tensor::CachedTokens InferenceStage::tokens_of(const RowTensors& rows,
+                                               std::size_t attention) const {
+  const int rotation = rotations_[attention];
+  const RowAngles angles =
+      rotation < 0 ? RowAngles{} : rows.angles[static_cast<std::size_t>(rotation)];
+  return {.sequences = rows.sequences,
+          .positions = rows.positions,
+          .cos = angles.cos,
+          .sin = angles.sin};
 }
 
 RowTensors InferenceStage::bring(tensor::Stream& stream, const TokenRows& rows) const {
   using R = RowTensors;
   const RowTensors from = rows.tensors();
   RowTensors own = rows_;
-  for (Tensor R::*x : {&R::ids, &R::sequences, &R::positions, &R::cos, &R::sin}) {
-    use_rows(own.*x, rows.count());
-    if (own.*x) ops_.copy(stream, from.*x, own.*x);
+  const auto bring = [&](const Tensor& x, Tensor& to) {
+    use_rows(to, rows.count());
+    if (to) ops_.copy(stream, x, to);
+  };
+  for (Tensor R::*x : {&R::ids, &R::sequences, &R::positions}) bring(from.*x, own.*x);
+  for (std::size_t i = 0; i < own.angles.size(); ++i) {
+    bring(from.angles[i].cos, own.angles[i].cos);
+    bring(from.angles[i].sin, own.angles[i].sin);
   }
   return own;
 }
 
 void InferenceStage::embed(tensor::Stream& stream, const RowTensors& rows, const Tensor& x) const {
   embedding_->forward(stream, rows.ids, embedding_weights_.table, x, x);
+  const auto scale = static_cast<float>(embedding_scale(spec_.model));
+  if (scale != 1) ops_.scale(stream, x, scale, x);
   if (embedding_weights_.positions)
     ops_.add_rows(stream, embedding_weights_.positions, rows.positions, x);
 }
@@ -155,6 +178,9 @@ void InferenceStage::head(tensor::Stream& stream, const Tensor& x, const Tensor&
   const CachedActivations memory = activations_.rows(spec_.sequences);
   head_.norm->forward(stream, head_.weights.master.norm, x, memory.norm, memory.statistics);
   head_.projection->product(stream, memory.norm, head_.weights.packed, {}, logits);
+  const auto scale = static_cast<float>(logit_scale(spec_.model));
+  const auto cap = static_cast<float>(logit_cap(spec_.model));
+  if (scale != 1 || cap != 0) ops_.cap_logits(stream, logits, scale, cap, logits);
 }
 
 Tensor InferenceStage::cache_of(std::size_t layer) const {

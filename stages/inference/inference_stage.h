@@ -57,6 +57,8 @@ class InferenceStage {
   RowTensors bring(tensor::Stream& stream, const TokenRows& rows) const;
   void embed(tensor::Stream& stream, const RowTensors& rows, const tensor::Tensor& x) const;
   tensor::Tensor cache_of(std::size_t layer) const;
+  /// The rows as the attention of a layer reads them.
+  tensor::CachedTokens tokens_of(const RowTensors& rows, std::size_t attention) const;
 
   const InferenceSpec spec_;
   tensor::Ops& ops_;
@@ -64,6 +66,7 @@ class InferenceStage {
   const Parameters parameters_;
   const CachedBlock block_;
   std::vector<BlockWeights> blocks_;
+  std::vector<int> rotations_;  ///< by attentions_of(): rotation_of()
   std::unique_ptr<tensor::VocabParallelEmbedding> embedding_;
   EmbeddingParameters embedding_weights_;
   Head head_;

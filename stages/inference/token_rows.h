@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
-#include "stages/model/model_config.h"
+#include "stages/model/computation.h"
 #include "tensor/device/device.h"
 
 namespace troupe::stages {
@@ -18,10 +20,23 @@ struct NewToken {
   std::int64_t length = 0;
 };
 
+/// The rotary embeddings of a model: that of most layers, and that of those with a window, if they
+/// have another.
+constexpr std::size_t kMostRotations = 2;
+using Rotations = std::array<std::optional<tensor::Rotary>, kMostRotations>;
+Rotations rotations_of(const ModelConfig& model);
+/// The number of an attention's among them; -1: it has none.
+int rotation_of(const Rotations& rotations, const LayerAttention& attention);
+
+/// What an embedding turns the heads of each row by, [count, R/2] float32; empty: not at all.
+struct RowAngles {
+  tensor::Tensor cos, sin;
+};
+
 /// What ops are told of the rows of a pass.
 struct RowTensors {
-  tensor::Tensor ids, sequences, positions;  // [count] int32; sequences: -1: no token
-  tensor::Tensor cos, sin;  // [count, D/2] float32; empty if the model has no rotary embedding
+  tensor::Tensor ids, sequences, positions;      // [count] int32; sequences: -1: no token
+  std::array<RowAngles, kMostRotations> angles;  // by rotations_of()
 };
 
 /// The rows of a pass in pinned memory, where ops of any device can read them. Rows without a token
@@ -38,15 +53,21 @@ class TokenRows {
   RowTensors tensors() const;
 
  private:
-  void rotate(const RowTensors& rows, std::int64_t row, const NewToken& token);
+  /// One of the model's rotary embeddings.
+  struct Rotation {
+    tensor::Rotary rotary;
+    tensor::Buffer angles;
+    std::vector<float> inverse;       ///< frequencies, R/2
+    std::int64_t inverse_length = 0;  ///< for which they are; 0: not computed
+    std::int64_t half() const { return static_cast<std::int64_t>(inverse.size()); }
+  };
+  static void rotate(Rotation& rotation, const RowAngles& angles, std::int64_t row,
+                     const NewToken& token);
 
-  const ModelConfig model_;
   const std::int64_t most_;
-  const std::int64_t half_;  ///< of a head; 0 without rotary embedding
-  const tensor::Buffer numbers_, angles_;
+  const tensor::Buffer numbers_;
+  std::array<std::optional<Rotation>, kMostRotations> rotations_;
   std::int64_t count_ = 0;
-  std::vector<float> inverse_;       ///< frequencies
-  std::int64_t inverse_length_ = 0;  ///< for which they are; 0: not computed
 };
 
 }  // namespace troupe::stages

@@ -96,6 +96,8 @@ enum class Split {
   columns,     ///< the inputs of a row-parallel layer
   kv_rows,     ///< rows by key and value head; if there are more shards than heads, some share one
   vocab_rows,  ///< rows of the vocabulary, padded until the number of shards divides them
+  heads,  ///< every shard holds all of it, and computes with it on its own heads alone, so that its
+          ///< gradient is a part of a sum
 };
 
 /// The place of a parameter in the tensors of Hugging Face. GPT-2's matrices are transposed there

@@ -90,8 +90,8 @@ void add_head_norms(const ModelConfig& c, ParameterList& list) {
     case HeadNorm::none:
       return;
     case HeadNorm::each_head:
-      list.add(Field::query_norm, "q_norm.weight", {c.head_dim});
-      list.add(Field::key_norm, "k_norm.weight", {c.head_dim});
+      list.add(Field::query_norm, "q_norm.weight", {c.head_dim}, Split::heads);
+      list.add(Field::key_norm, "k_norm.weight", {c.head_dim}, Split::heads);
       return;
     case HeadNorm::whole_width:
       list.add(Field::query_norm, "q_norm.weight", {widths.queries}, Split::rows);

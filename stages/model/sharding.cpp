@@ -70,6 +70,7 @@ Region region_of(const ParameterInfo& info, const ModelConfig& model, const Shar
   const auto [size, shard, sequence_parallel] = sharding;
   switch (info.split) {
     case Split::none:
+    case Split::heads:
       return all;
     case Split::rows:
       return part_of(all, &Region::row, &Region::rows, size, shard);
@@ -86,9 +87,19 @@ Region region_of(const ParameterInfo& info, const ModelConfig& model, const Shar
 }
 
 bool owns_region(const ParameterInfo& info, const ModelConfig& model, const Sharding& sharding) {
-  if (info.split == Split::none) return sharding.shard == 0;
+  if (info.split == Split::none || info.split == Split::heads) return sharding.shard == 0;
   if (info.split != Split::kv_rows) return true;
   return sharding.shard % shards_per_kv_head(model, sharding.size) == 0;
+}
+
+bool sums_gradient(const ParameterInfo& info, const Sharding& sharding) {
+  if (sharding.size == 1) return false;
+  return info.split == Split::heads || (info.split == Split::none && sharding.sequence_parallel);
+}
+
+bool sums_gradients(const ModelConfig& model, const Sharding& sharding) {
+  return sharding.size > 1 &&
+         (sharding.sequence_parallel || traits_of(model.kind).head_norm == HeadNorm::each_head);
 }
 
 Region moved_region(const ParameterInfo& info, const ModelConfig& model, const Sharding& from,

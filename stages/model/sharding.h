@@ -31,6 +31,10 @@ tensor::Region region_of(const ParameterInfo& info, const ModelConfig& model,
 /// Whether the shard is the first to hold these elements. It counts and saves them; further holders
 /// have copies, which are updated alike.
 bool owns_region(const ParameterInfo& info, const ModelConfig& model, const Sharding& sharding);
+/// Whether the gradient of the parameter is a part of a sum over all shards, each of which holds
+/// all of it; and whether that is so of any of the model's.
+bool sums_gradient(const ParameterInfo& info, const Sharding& sharding);
+bool sums_gradients(const ModelConfig& model, const Sharding& sharding);
 /// The regions of all shards that own theirs, by shard: together the whole parameter, each element
 /// once.
 std::vector<tensor::Region> owned_regions(const ParameterInfo& info, const ModelConfig& model,

@@ -45,12 +45,13 @@ std::string name_of_unit(const ParameterLayout& layout, const ModelConfig& model
   return layer == model.num_hidden_layers ? "head" : "layer " + std::to_string(layer);
 }
 
-/// Elements of those parameters of a bucket that the shards divide so.
-std::int64_t elements_of(const ParameterLayout& layout, const Bucket& bucket, Split split) {
+/// Elements of those parameters of a bucket for which `is_one` holds.
+template <typename IsOne>
+std::int64_t elements_of(const ParameterLayout& layout, const Bucket& bucket, const IsOne& is_one) {
   std::int64_t elements = 0;
   for (int i = bucket.parameters.first; i < bucket.parameters.end; ++i) {
     const ParameterLayout::Entry& entry = layout.entries[static_cast<std::size_t>(i)];
-    if (entry.info.split == split) elements += entry.shape.num_elements();
+    if (is_one(entry.info)) elements += entry.shape.num_elements();
   }
   return elements;
 }
@@ -69,6 +70,7 @@ std::vector<std::vector<int>> reads_of(const StageSpec& stage, int chunk, Pass p
       .spec = spec,
       .sharding = stage.sharding,
       .recompute = stage.recompute,
+      .form = sublayer_form(stage.model, stage.sharding.size),
       .head_is_in_parts = head_parts(stage.model, tokens, stage.sharding.size).are_divided};
   std::vector<std::vector<int>> reads;
   for (const Node& node : row_of(layers, pass).nodes) {
@@ -139,8 +141,12 @@ GradientTraffic gradient_traffic(const BucketRule& rule, const StageSpec& stage)
   std::vector<std::int64_t> sums(static_cast<std::size_t>(replicas));
   for (const Bucket& bucket : buckets) {
     keep_largest(most.bucket, bucket.size());
-    keep_largest(most.norms, elements_of(layout, bucket, Split::none));
-    keep_largest(most.kv_heads, elements_of(layout, bucket, Split::kv_rows));
+    keep_largest(most.norms, elements_of(layout, bucket, [&](const ParameterInfo& info) {
+                   return sums_gradient(info, stage.sharding);
+                 }));
+    keep_largest(most.kv_heads, elements_of(layout, bucket, [](const ParameterInfo& info) {
+                   return info.split == Split::kv_rows;
+                 }));
     const auto slices = cut_into_slices(bucket, layout.pieces, replicas);
     for (std::size_t replica = 0; replicas > 1 && replica < slices.size(); ++replica) {
       keep_largest(most.slice, slices[replica].size());

@@ -35,12 +35,12 @@ struct ChunkSpec {
 /// Shards that hold the same parameters, so that the gradient of each is a part of a sum.
 enum class Sharers {
   all,  ///< all shards of the stage: norms, whole biases and positions, if each has tokens of its
-        ///< own
+        ///< own; norms of single heads
   kv_head,  ///< those with the same key and value heads: these heads
 };
 
 /// The groups of the shards that compute a stage's layers together. Null for a stage of one shard;
-/// `gradients` also if all shards have the same tokens, `kv_head` if no other shard has the same
+/// `gradients` also if no gradient is a part of a sum over all (sums_gradients()), `kv_head` if no other shard has the same
 /// key and value heads. sum_over_shards() has groups of its own, because its calls come between
 /// those of passes at times that differ between shards.
 struct ShardGroups {

@@ -17,14 +17,16 @@ ChunkLayers layers_of(const ChunkSpec& spec, const Layers& layers, const Paramet
   ChunkLayers out{.spec = spec,
                   .sharding = layers.sharding,
                   .recompute = layers.recompute,
+                  .form = layers.block.form(),
                   .head_is_in_parts = layers.head && layers.head->is_in_parts(),
                   .layers = &layers};
   for (std::size_t i = 0; i < out.num_blocks(); ++i) {
     const int layer = spec.first_layer + static_cast<int>(i);
-    out.blocks.push_back(
-        weights_of(parameters.block_weights(layer, Pass::forward), packed.forward.blocks[i]));
-    out.backward_blocks.push_back(
-        weights_of(parameters.block_weights(layer, Pass::backward), packed.backward.blocks[i]));
+    const std::size_t attention = layers.attentions[static_cast<std::size_t>(layer)];
+    out.blocks.push_back(weights_of(parameters.block_weights(layer, Pass::forward),
+                                    packed.forward.blocks[i], attention));
+    out.backward_blocks.push_back(weights_of(parameters.block_weights(layer, Pass::backward),
+                                             packed.backward.blocks[i], attention));
     out.block_gradients.push_back(parameters.block_gradients(layer));
   }
   if (spec.embedding) {

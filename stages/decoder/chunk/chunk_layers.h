@@ -4,6 +4,7 @@
 
 #include "stages/decoder/chunk/node.h"
 #include "stages/decoder/layers/layers.h"
+#include "stages/decoder/layers/sublayer_form.h"
 
 namespace troupe::stages {
 
@@ -13,6 +14,7 @@ struct ChunkLayers {
   ChunkSpec spec;
   Sharding sharding{};
   Recompute recompute{};
+  SublayerForm form{};
   bool head_is_in_parts = false;   ///< HeadParts::are_divided
   const Layers* layers = nullptr;  ///< null: only to learn which nodes there are
   std::vector<BlockWeights> blocks{};
@@ -61,7 +63,7 @@ void add_embedding_gradients(NodeList& nodes, const ChunkLayers& layers);
 /// Both sublayers of a block. What a backward computes again may end with what the feed-forward
 /// keeps, because nobody reads the block's output again.
 void add_block(NodeList& nodes, const ChunkLayers& layers, std::size_t block,
-               bool up_to_hidden = false);
+               bool without_output = false);
 /// With what is computed again of the block before its gradients.
 void add_block_gradients(NodeList& nodes, const ChunkLayers& layers, std::size_t block);
 void add_head(NodeList& nodes, const ChunkLayers& layers);

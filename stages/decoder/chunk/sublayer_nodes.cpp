@@ -8,6 +8,9 @@ using tensor::Tensor;
 Module norm_of(Branch branch) {
   return branch == Branch::attention ? Module::attention_norm : Module::feed_forward_norm;
 }
+Module end_norm_of(Branch branch) {
+  return branch == Branch::attention ? Module::attention_end_norm : Module::feed_forward_end_norm;
+}
 Module module_of(Branch branch) {
   return branch == Branch::attention ? Module::attention : Module::feed_forward;
 }
@@ -35,6 +38,8 @@ struct Place {
             .out = chunk->output_gradient(call, block, branch),
             .deferred = &call.deferred->blocks[block][branch]};
   }
+  const SublayerForm& form() const { return chunk->form; }
+  bool sums_heads() const { return form().sums_heads && branch == Branch::attention; }
   bool is_first() const { return block == 0 && branch == Branch::attention; }
   /// Where the gradient of its input goes.
   const Tensor& dx(const NodeCall& call) const {
@@ -56,7 +61,42 @@ struct Place {
   }
 };
 
-void add_forward(NodeList& nodes, const Place& place, bool up_to_hidden) {
+/// From the input of the first product to what the core keeps, and what `ends` computes after it in
+/// the same node.
+template <typename Ends>
+void add_products(NodeList& nodes, const Place& place, Ends ends) {
+  if (!place.sums_heads()) {
+    nodes.forward([place, ends](const NodeCall& call) {
+      place.layer().forward_product(place.forward(call));
+      place.layer().forward_hidden(place.forward(call));
+      ends(call);
+    });
+    return;
+  }
+  nodes.forward(
+      [place](const NodeCall& call) { place.layer().forward_product(place.forward(call)); });
+  nodes.collective(
+      [place](const NodeCall& call) { return place.layer().reduce_squares(place.forward(call)); });
+  nodes.forward([place, ends](const NodeCall& call) {
+    place.layer().forward_hidden(place.forward(call));
+    ends(call);
+  });
+}
+
+/// What a backward computes again of a sublayer whose output nobody reads again.
+void add_forward_without_output(NodeList& nodes, const Place& place) {
+  if (!place.form().has_end_norm) return add_products(nodes, place, [](const NodeCall&) {});
+  add_products(nodes, place, [place](const NodeCall& call) {
+    place.layer().forward_branch(place.forward(call));
+  });
+  if (!nodes.is_divided()) return;
+  nodes.collective(
+      [place](const NodeCall& call) { return place.layer().reduce_output(place.forward(call)); });
+  nodes.forward([place](const NodeCall& call) { place.layer().finish_branch(place.forward(call)); })
+      .brief = true;
+}
+
+void add_forward(NodeList& nodes, const Place& place, bool without_output) {
   nodes.set_module(norm_of(place.branch), place.block);
   nodes
       .forward([place](const NodeCall& call) {
@@ -68,12 +108,10 @@ void add_forward(NodeList& nodes, const Place& place, bool up_to_hidden) {
   if (nodes.is_split())
     nodes.collective(
         [place](const NodeCall& call) { return place.layer().gather_input(place.forward(call)); });
-  if (up_to_hidden) {
-    nodes.forward(
-        [place](const NodeCall& call) { place.layer().forward_hidden(place.forward(call)); });
-    return;
-  }
-  nodes.forward([place](const NodeCall& call) { place.layer().forward(place.forward(call)); });
+  if (without_output) return add_forward_without_output(nodes, place);
+  add_products(nodes, place, [place](const NodeCall& call) {
+    place.layer().forward_output(place.forward(call));
+  });
   if (!nodes.is_divided()) return;
   nodes.collective(
       [place](const NodeCall& call) { return place.layer().reduce_output(place.forward(call)); });
@@ -100,8 +138,39 @@ void add_recomputation(NodeList& nodes, Place place) {
   nodes.set_again(false);
 }
 
+/// To what the last product gives, where that has a gradient of its own.
+void add_branch_gradient(NodeList& nodes, const Place& place) {
+  if (!place.form().changes_branch()) return;
+  nodes.set_module(end_norm_of(place.branch), place.block);
+  Node& branch = nodes.input_gradient(
+      [place](const NodeCall& call) { place.layer().branch_gradient(place.backward(call)); });
+  branch.brief = true;
+  branch.reads_output_gradient = place.reads_output_gradient();
+}
+
+/// Of both products and the core.
+void add_products_gradient(NodeList& nodes, const Place& place, bool reads_output_gradient) {
+  if (!place.sums_heads()) {
+    nodes
+        .input_gradient([place](const NodeCall& call) {
+          place.layer().core_gradient(place.backward(call));
+          place.layer().input_gradient(place.backward(call));
+        })
+        .reads_output_gradient = reads_output_gradient;
+    return;
+  }
+  nodes
+      .input_gradient(
+          [place](const NodeCall& call) { place.layer().core_gradient(place.backward(call)); })
+      .reads_output_gradient = reads_output_gradient;
+  nodes.reduce_gradient(
+      [place](const NodeCall& call) { return place.layer().reduce_dots(place.backward(call)); });
+  nodes.input_gradient(
+      [place](const NodeCall& call) { place.layer().input_gradient(place.backward(call)); });
+}
+
 void add_input_gradient(NodeList& nodes, const Place& place) {
-  const bool reads = place.reads_output_gradient();
+  const bool reads = place.reads_output_gradient() && !place.form().changes_branch();
   if (nodes.is_split()) {
     nodes
         .gather_gradient([place](const NodeCall& call) {
@@ -112,10 +181,7 @@ void add_input_gradient(NodeList& nodes, const Place& place) {
       return place.layer().gather_input_again(place.backward(call));
     });
   }
-  nodes
-      .input_gradient(
-          [place](const NodeCall& call) { place.layer().input_gradient(place.backward(call)); })
-      .reads_output_gradient = reads;
+  add_products_gradient(nodes, place, reads);
   if (nodes.is_divided())
     nodes.reduce_gradient([place](const NodeCall& call) {
       return place.layer().reduce_gradient(place.backward(call));
@@ -127,7 +193,28 @@ void add_weight_gradient(NodeList& nodes, const Place& place) {
       .weight_gradient([place](const NodeCall& call) {
         place.layer().weight_gradient(place.backward(call), place.gradients(), call.gradient);
       })
-      .reads_output_gradient = place.reads_output_gradient();
+      .reads_output_gradient = place.reads_output_gradient() && !place.form().changes_branch();
+}
+
+/// Of both norms, as far as there are any.
+void add_norm_weight_gradients(NodeList& nodes, const Place& place) {
+  if (place.form().has_norm) {
+    nodes.set_module(norm_of(place.branch), place.block);
+    nodes
+        .weight_gradient([place](const NodeCall& call) {
+          place.layer().norm_weight_gradient(place.backward(call), place.gradients(),
+                                             call.gradient);
+        })
+        .brief = true;
+  }
+  if (!place.form().has_end_norm) return;
+  nodes.set_module(end_norm_of(place.branch), place.block);
+  nodes
+      .weight_gradient([place](const NodeCall& call) {
+        place.layer().end_norm_weight_gradient(place.backward(call), place.gradients(),
+                                               call.gradient);
+      })
+      .brief = true;
 }
 
 void add_norm_input_gradient(NodeList& nodes, const Place& place) {
@@ -147,20 +234,15 @@ void add_norm_input_gradient(NodeList& nodes, const Place& place) {
 void add_gradients(NodeList& nodes, const Place& place) {
   const bool is_late = place.branch == Branch::attention && !nodes.is_divided();
   const auto of_module = [&] { nodes.set_module(module_of(place.branch), place.block); };
-  const auto of_norm = [&] { nodes.set_module(norm_of(place.branch), place.block); };
+  add_branch_gradient(nodes, place);
   of_module();
   add_input_gradient(nodes, place);
   if (!is_late) add_weight_gradient(nodes, place);
-  of_norm();
+  nodes.set_module(norm_of(place.branch), place.block);
   add_norm_input_gradient(nodes, place);
   of_module();
   if (is_late) add_weight_gradient(nodes, place);
-  of_norm();
-  nodes
-      .weight_gradient([place](const NodeCall& call) {
-        place.layer().norm_weight_gradient(place.backward(call), place.gradients(), call.gradient);
-      })
-      .brief = true;
+  add_norm_weight_gradients(nodes, place);
 }
 
 /// What is computed again of whole layers before the gradients of `block`: the group that it ends.
@@ -184,10 +266,10 @@ void add_group_again(NodeList& nodes, const ChunkLayers& layers, std::size_t blo
 
 }  // namespace
 
-void add_block(NodeList& nodes, const ChunkLayers& layers, std::size_t block, bool up_to_hidden) {
+void add_block(NodeList& nodes, const ChunkLayers& layers, std::size_t block, bool without_output) {
   const bool again = nodes.is_again();
   add_forward(nodes, {&layers, block, Branch::attention, again}, false);
-  add_forward(nodes, {&layers, block, Branch::feed_forward, again}, up_to_hidden);
+  add_forward(nodes, {&layers, block, Branch::feed_forward, again}, without_output);
 }
 
 void add_block_gradients(NodeList& nodes, const ChunkLayers& layers, std::size_t block) {

@@ -21,7 +21,8 @@ tensor::LinearShape products_of(const LayerSpec& spec) {
 DecoderBlock::DecoderBlock(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
       has_documents_(spec.documents != Documents::joined),
-      drops_(spec.model.hidden_dropout > 0),
+      drops_(spec.model.hidden_dropout > 0 || embedding_scale(spec.model) != 1),
+      sums_heads_(sublayer_form(spec.model, spec.parallel.size).sums_heads),
       products_(spec, device, products_of(spec)),
       sublayers_{
           Sublayer(spec, device, streams, products_.attention, make_attention_core(spec, device)),
@@ -40,6 +41,7 @@ void DecoderBlock::lay_out_backward_scratch(Arena& arena, SublayerScratch& out) 
   out.dnorm = lay_out_input(arena);
   if (shape_.S != shape_.T) out.gathered_dnorm = arena.take(shape_.dtype, {shape_.T, shape_.C});
   if (drops_) out.dropped = lay_out_input(arena);
+  if (sums_heads_) out.head_dots = arena.take(tensor::DType::f32, {2 * shape_.T});
 }
 
 Tensor DecoderBlock::lay_out_input(Arena& arena) const {

@@ -15,6 +15,7 @@ class DecoderBlock {
   const Sublayer& operator[](Branch branch) const { return sublayers_[branch]; }
 
   const BlockProducts& products() const { return products_; }
+  const SublayerForm& form() const { return products_.attention.form; }
   /// Memory of forwards and evaluations, and of backwards.
   GatheredTokens lay_out_gathered(Arena& arena) const;
   void lay_out_backward_scratch(Arena& arena, SublayerScratch& out) const;
@@ -41,7 +42,8 @@ class DecoderBlock {
  private:
   LayerShape shape_;
   bool has_documents_;
-  bool drops_;  ///< whether there is hidden dropout in training
+  bool drops_;  ///< whether there is hidden dropout in training, or a scale of embeddings
+  bool sums_heads_;
   BlockProducts products_;
   BranchPair<Sublayer> sublayers_;
 };

@@ -1,5 +1,7 @@
 #include "stages/decoder/layers/embedding.h"
 
+#include "stages/model/computation.h"
+#include "tensor/errors/error.h"
 #include "tensor/parallel/division.h"
 
 namespace troupe::stages {
@@ -19,6 +21,7 @@ Embedding::Embedding(const LayerSpec& spec, tensor::Device& device, const Stream
       shard_(spec.parallel.splits_tokens() ? spec.parallel.shard : 0),
       first_token_(shard_ * shape_.S),
       is_divided_(spec.parallel.size > 1),
+      scale_(static_cast<float>(embedding_scale(spec.model))),
       places_tokens_(traits_of(spec.model.kind).learns_positions &&
                      spec.documents != Documents::joined),
       ops_(device.ops()),
@@ -54,6 +57,7 @@ void Embedding::forward(std::span<const std::int32_t> ids, std::span<const std::
 void Embedding::finish_output(const EmbeddingParameters& weights, const EmbeddingActivations& kept,
                               const Tensor& x) const {
   tensor::Stream& stream = streams_.forward();
+  if (scale_ != 1) ops_.scale(stream, x, scale_, x);
   if (kept.positions)
     ops_.add_rows(stream, weights.positions, own(kept.positions), x);
   else if (weights.positions)
@@ -74,6 +78,12 @@ const Tensor& Embedding::before_dropout(const Tensor& dx, const EmbeddingActivat
   return gradient_before(kept.dropout, ops_, streams_.backward(), dx, kept.dropped);
 }
 
+const Tensor& Embedding::before_scale(const Tensor& dx, const EmbeddingActivations& kept) const {
+  if (scale_ == 1) return dx;
+  ops_.scale(streams_.backward(), dx, scale_, kept.dropped);
+  return kept.dropped;
+}
+
 std::unique_ptr<tensor::Work> Embedding::reduce_output(const GatheredTokens& gathered,
                                                        const Tensor& x) const {
   return table_->reduce_output(streams_.forward(), all_tokens(x, gathered.output), x);
@@ -82,8 +92,8 @@ std::unique_ptr<tensor::Work> Embedding::reduce_output(const GatheredTokens& gat
 std::unique_ptr<tensor::Work> Embedding::gather_gradient(const Tensor& dx,
                                                          const EmbeddingActivations& kept,
                                                          const GatheredTokens& gathered) const {
-  return table_->gather_output_gradient(streams_.backward(), before_dropout(dx, kept),
-                                        gathered.output);
+  return table_->gather_output_gradient(
+      streams_.backward(), before_scale(before_dropout(dx, kept), kept), gathered.output);
 }
 
 void Embedding::weight_gradient(const Tensor& dx, const EmbeddingActivations& kept,
@@ -92,7 +102,9 @@ void Embedding::weight_gradient(const Tensor& dx, const EmbeddingActivations& ke
                                 tensor::Gradient which) const {
   tensor::Stream& stream = streams_.backward();
   const Tensor& dropped = before_dropout(dx, kept);
-  table_->weight_gradient(stream, kept.ids, all_tokens(dropped, gathered.output), gradients.table,
+  TROUPE_ASSERT(scale_ == 1 || !gradients.positions);  // which are not scaled
+  table_->weight_gradient(stream, kept.ids,
+                          all_tokens(before_scale(dropped, kept), gathered.output), gradients.table,
                           which);
   if (!gradients.positions) return;
   // All of it, because samples may be shorter than the table.

@@ -28,10 +28,10 @@ struct EmbeddingParameters {
   tensor::Tensor positions;  // [max_position_embeddings, C]  empty: the kind has none
 };
 
-/// Embedding of a token: row `id` of the table, and, if the kind has learned positions, the row of
-/// the token's place in its sample, and the dropout of their sum. Each shard has rows of the table
-/// and all positions; with sequence parallelism the gradient of positions is a part of a sum over
-/// the shards.
+/// Embedding of a token: row `id` of the table, scaled if the kind scales it, and, if the kind has
+/// learned positions, the row of the token's place in its sample, and the dropout of their sum.
+/// Each shard has rows of the table and all positions; with sequence parallelism the gradient of
+/// positions is a part of a sum over the shards.
 class Embedding {
  public:
   /// Device, streams and groups outlive the layer, as they do for every layer.
@@ -50,7 +50,7 @@ class Embedding {
   /// Sums x over the shards. Null if there is one shard.
   std::unique_ptr<tensor::Work> reduce_output(const GatheredTokens& gathered,
                                               const tensor::Tensor& x) const;
-  /// Adds the positions to the sum of several shards, and drops.
+  /// Scales the sum of several shards, adds the positions, and drops.
   void finish_output(const EmbeddingParameters& weights, const EmbeddingActivations& kept,
                      const tensor::Tensor& x) const;
   /// With sequence parallelism fills gathered.output from dx [S, C]; else null.
@@ -69,12 +69,16 @@ class Embedding {
   tensor::Tensor own(const tensor::Tensor& tokens) const;
   const tensor::Tensor& before_dropout(const tensor::Tensor& dx,
                                        const EmbeddingActivations& kept) const;
+  /// The gradient of the rows of the table from before_dropout().
+  const tensor::Tensor& before_scale(const tensor::Tensor& dx,
+                                     const EmbeddingActivations& kept) const;
 
   LayerShape shape_;
   std::int64_t seq_len_;
   std::int64_t shard_;        ///< of those that the tokens are divided among
   std::int64_t first_token_;  ///< of the shard's, among those of a microbatch of T
   bool is_divided_;           ///< among several shards
+  float scale_;               ///< of the rows of the table
   bool places_tokens_;        ///< whether the places of tokens in their documents are looked up
   tensor::Ops& ops_;
   const Streams& streams_;

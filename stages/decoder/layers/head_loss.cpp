@@ -1,6 +1,7 @@
 #include "stages/decoder/layers/head_loss.h"
 
 #include "stages/decoder/layers/embedding.h"
+#include "stages/model/computation.h"
 
 namespace troupe::stages {
 
@@ -10,6 +11,8 @@ using tensor::Tensor;
 HeadLoss::HeadLoss(const LayerSpec& spec, tensor::Device& device, const Streams& streams)
     : shape_(spec),
       outputs_(spec.model.value_head ? 1 : shape_.V),
+      scale_(static_cast<float>(spec.model.value_head ? 1 : logit_scale(spec.model))),
+      cap_(static_cast<float>(spec.model.value_head ? 0 : logit_cap(spec.model))),
       parts_(head_parts(spec.model, shape_.T, spec.parallel.size)),
       parallel_(spec.parallel),
       ops_(device.ops()),
@@ -47,10 +50,11 @@ HeadScratch HeadLoss::lay_out_scratch(Arena& arena) const {
   scratch.targets = arena.take(DType::i32, {shape_.T});
   scratch.logits = arena.take(DType::f32, {parts_.rows, outputs_});
   scratch.loss = lay_out_sums(arena);
+  scratch.capped = lay_out_capped(arena, parts_.rows);
   if (!parts_.are_divided) return scratch;
   scratch.losses = arena.take(DType::f64, {shape_.T});
   scratch.gradient = scratch.logits;
-  if (shape_.dtype != DType::f32)
+  if (shape_.dtype != DType::f32 || keeps_logits())
     scratch.gradient = arena.take(shape_.dtype, {parts_.rows, outputs_});
   scratch.unread = lay_out_unread(arena);
   return scratch;
@@ -59,9 +63,15 @@ HeadScratch HeadLoss::lay_out_scratch(Arena& arena) const {
 void HeadLoss::lay_out_backward_scratch(Arena& arena, HeadScratch& scratch) const {
   if (!parts_.are_divided) return;
   scratch.block_gradient = arena.take(shape_.dtype, {parts_.block, outputs_});
-  if (shape_.dtype != DType::f32)
+  if (shape_.dtype != DType::f32 || keeps_logits())
     scratch.block_logits = arena.take(DType::f32, {parts_.rows, outputs_});
+  scratch.capped_again = lay_out_capped(arena, parts_.rows);
   scratch.unread_again = lay_out_unread(arena);
+}
+
+Tensor HeadLoss::lay_out_capped(Arena& arena, std::int64_t rows) const {
+  if (!keeps_logits() || parallel_.size == 1) return {};
+  return arena.take(DType::f32, {rows, outputs_});
 }
 
 tensor::CrossEntropyScratch HeadLoss::lay_out_sums(Arena& arena) const {
@@ -100,7 +110,7 @@ HeadActivations HeadLoss::lay_out_activations(Arena& arena, const HeadScratch& s
     return kept;
   }
   kept.dlogits = arena.take(shape_.dtype, {shape_.T, outputs_});
-  if (shape_.dtype == DType::f32) kept.logits = kept.dlogits;
+  if (shape_.dtype == DType::f32 && !keeps_logits()) kept.logits = kept.dlogits;
   return kept;
 }
 
@@ -133,6 +143,7 @@ void HeadLoss::use_tokens(std::int64_t tokens, HeadActivations& kept) const {
   if (Tensor& sums = kept.loss.sums)
     sums.shape = parts_.are_divided ? tensor::Shape{loss_->sums_rows() * tokens}
                                     : tensor::Shape{loss_->sums_rows(), tokens};
+  if (!parts_.are_divided) use_rows(scratch.capped, tokens);
   use_rows(scratch.forward, tokens);
   use_rows(scratch.backward, tokens);
 }
@@ -157,6 +168,7 @@ void HeadLoss::forward(const HeadWeights& weights, const HeadActivations& kept) 
   if (parts_.are_divided) return forward_in_parts(weights, kept);
   projection_->product(streams_.forward(), all_tokens(kept.norm, kept.scratch.forward.input),
                        weights.packed, weights.master.bias, kept.logits);
+  cap(streams_.forward(), kept.logits);
   if (loss_ && parallel_.size > 1) loss_->local_max(streams_.forward(), kept.logits, kept.loss);
 }
 
@@ -169,6 +181,7 @@ void HeadLoss::local_sums(const HeadWeights& weights, std::span<const std::int32
   tensor::Stream& stream = streams_.forward();
   ops_.copy(stream, host_tokens(targets), kept.targets);
   if (parts_.are_divided) return sums_in_parts(weights, kept);
+  if (kept.dlogits) keep_capped(stream, kept.logits, kept.scratch.capped);
   loss_->local_sums(stream, kept.logits, kept.targets, kept.loss);
 }
 
@@ -185,12 +198,27 @@ void HeadLoss::loss(const HeadWeights& weights, std::span<const std::int32_t> ta
   if (parts_.are_divided)
     loss_in_parts(weights, kept, sum, token_losses);
   else if (parallel_.size == 1)
-    ops_.cross_entropy(stream, kept.logits, kept.targets, kept.scale, sum, kept.dlogits,
+    ops_.cross_entropy(stream, kept.logits, kept.targets, gradient_scale(kept), sum, kept.dlogits,
                        token_losses);
   else
-    loss_->finish(stream, kept.logits, kept.targets, kept.loss, kept.scale, sum, kept.dlogits,
-                  token_losses);
+    loss_->finish(stream, kept.logits, kept.targets, kept.loss, gradient_scale(kept), sum,
+                  kept.dlogits, token_losses);
+  if (kept.dlogits)
+    cap_gradient(stream, all_tokens(kept.logits, kept.scratch.capped), kept.dlogits);
   if (parallel_.shard > 0) ops_.fill_zero(stream, sum);
+}
+
+void HeadLoss::cap(tensor::Stream& stream, const Tensor& logits) const {
+  if (scale_ != 1 || cap_ != 0) ops_.cap_logits(stream, logits, scale_, cap_, logits);
+}
+
+void HeadLoss::keep_capped(tensor::Stream& stream, const Tensor& logits, const Tensor& copy) const {
+  if (copy) ops_.copy(stream, logits, copy);
+}
+
+void HeadLoss::cap_gradient(tensor::Stream& stream, const Tensor& capped,
+                            const Tensor& gradient) const {
+  if (cap_ != 0) ops_.cap_logits_backward(stream, capped, gradient, 1, cap_, gradient);
 }
 
 void HeadLoss::input_gradient(const HeadWeights& weights, const HeadActivations& kept,

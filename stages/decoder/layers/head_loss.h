@@ -41,13 +41,16 @@ struct HeadScratch {
   tensor::CrossEntropyScratch loss;  //         of several shards
   GatheredTokens forward, backward;
   tensor::Tensor gathered_dx;  // [T, C]  act  a part of a sum; empty without sequence parallelism
+  /// A copy of capped logits that several shards' loss overwrites before their gradient needs them.
+  tensor::Tensor capped;  // [T, O]  f32, in parts [R, O]
   // In parts alone: of forwards, then of weight gradients. The logits lie in their gradient if that
-  // is float32.
+  // is float32 and they have no cap.
   tensor::Tensor losses;    // [T]     f64
   tensor::Tensor gradient;  // [R, O]  act  of the logits
   UnreadLoss unread;
   tensor::Tensor block_gradient;  // [B, O]  act  of the logits
   tensor::Tensor block_logits;    // [R, O]  f32
+  tensor::Tensor capped_again;    // [R, O]  f32
   UnreadLoss unread_again;
 };
 
@@ -58,7 +61,8 @@ struct HeadActivations {
   NormStatistics statistics;  //     I
   tensor::Tensor norm;        // [S, C]  act  W    norm(x)
   tensor::Tensor dlogits;     // [T, O]  act  I W  empty in evaluation
-  tensor::Tensor logits;      // [T, O]  f32       dlogits itself in float32, else scratch
+  tensor::Tensor logits;      // [T, O]  f32       dlogits itself in float32 without a cap, else
+                              //                   scratch
   HeadScratch scratch;
   tensor::Tensor targets;            // [T]  int32   W in parts, else scratch
   tensor::CrossEntropyScratch loss;  //              W in parts, else scratch
@@ -73,7 +77,8 @@ struct HeadDeferred {
   NormParameters dnorm;  //              this microbatch's gradients
 };
 
-/// Final norm, projection to logits and cross-entropy. One object per stage. With several shards
+/// Final norm, projection to logits, their scale and soft cap, if the kind has them, and
+/// cross-entropy. One object per stage. With several shards
 /// the vocabulary is divided among them; collectives stand apart as those of DecoderBlock do. A
 /// value head has no loss, and no backward: it is only evaluated, without targets.
 ///
@@ -149,8 +154,23 @@ class HeadLoss {
                                 const HeadParameters& gradients, tensor::Gradient which) const;
   /// The losses of a part's tokens, and the gradient of its logits unless that is empty.
   void loss_of_part(tensor::Stream& stream, const HeadActivations& kept, const RowRange& part,
-                    const tensor::Tensor& logits, const tensor::Tensor& gradient,
-                    const tensor::Tensor& token_losses, const UnreadLoss& unread) const;
+                    const tensor::Tensor& logits, const tensor::Tensor& capped,
+                    const tensor::Tensor& gradient, const tensor::Tensor& token_losses,
+                    const UnreadLoss& unread) const;
+  /// Whether the gradient of the logits needs them as they were capped, in memory of their own.
+  bool keeps_logits() const { return cap_ != 0; }
+  /// Room for a copy of `rows` capped logits where the loss overwrites them; else empty.
+  tensor::Tensor lay_out_capped(Arena& arena, std::int64_t rows) const;
+  /// Makes logits of what the projection gave.
+  void cap(tensor::Stream& stream, const tensor::Tensor& logits) const;
+  /// Copies capped logits before the shards' loss overwrites them, if that is needed.
+  void keep_capped(tensor::Stream& stream, const tensor::Tensor& logits,
+                   const tensor::Tensor& copy) const;
+  /// Makes the gradient of the logits, which has their scale already, that of the projection.
+  void cap_gradient(tensor::Stream& stream, const tensor::Tensor& capped,
+                    const tensor::Tensor& gradient) const;
+  /// By what the gradient of the loss is multiplied.
+  float gradient_scale(const HeadActivations& kept) const { return kept.scale * scale_; }
   tensor::Tensor logits_of(const HeadActivations& kept, const RowRange& part) const;
   /// The maxima and sums of a part's rows; those of a part lie together.
   tensor::CrossEntropyScratch sums_of(const HeadActivations& kept, const RowRange& part) const;
@@ -159,6 +179,7 @@ class HeadLoss {
 
   LayerShape shape_;
   std::int64_t outputs_;  ///< O
+  float scale_, cap_;     ///< of logits; 1 and 0 of a value head
   HeadParts parts_;
   tensor::TensorParallel parallel_;
   tensor::Ops& ops_;

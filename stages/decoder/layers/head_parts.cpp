@@ -37,6 +37,7 @@ void HeadLoss::forward_in_parts(const HeadWeights& weights, const HeadActivation
   parts_.for_each(x.shape[0], [&](const RowRange& part) {
     const Tensor logits = logits_of(kept, part);
     projection_->product(stream, part_of(x, part), weights.packed, {}, logits);
+    cap(stream, logits);
     if (parallel_.size > 1) loss_->local_max(stream, logits, sums_of(kept, part));
   });
 }
@@ -46,7 +47,10 @@ void HeadLoss::sums_in_parts(const HeadWeights& weights, const HeadActivations& 
   const Tensor& x = all_tokens(kept.norm, kept.scratch.forward.input);
   parts_.for_each(x.shape[0], [&](const RowRange& part) {
     const Tensor logits = logits_of(kept, part);
-    if (!kept.logits) projection_->product(stream, part_of(x, part), weights.packed, {}, logits);
+    if (!kept.logits) {
+      projection_->product(stream, part_of(x, part), weights.packed, {}, logits);
+      cap(stream, logits);
+    }
     loss_->local_sums(stream, logits, part_of(kept.targets, part), sums_of(kept, part));
   });
 }
@@ -63,8 +67,12 @@ void HeadLoss::loss_in_parts(const HeadWeights& weights, const HeadActivations& 
   parts_.for_each(x.shape[0], [&](const RowRange& part) {
     const Tensor logits = logits_of(kept, part);
     const Tensor gradient = trains ? part_of(scratch.gradient, {0, part.count}) : Tensor{};
-    if (!has_logits) projection_->product(stream, part_of(x, part), weights.packed, {}, logits);
-    loss_of_part(stream, kept, part, logits, gradient, part_of(losses, part), scratch.unread);
+    if (!has_logits) {
+      projection_->product(stream, part_of(x, part), weights.packed, {}, logits);
+      cap(stream, logits);
+    }
+    loss_of_part(stream, kept, part, logits, scratch.capped, gradient, part_of(losses, part),
+                 scratch.unread);
     if (trains) again_->input_gradient(stream, gradient, weights.packed, part_of(kept.dx, part));
   });
   ops_.sum_losses(stream, losses, sum);
@@ -83,7 +91,9 @@ void HeadLoss::weight_gradient_in_parts(const HeadWeights& weights, const HeadAc
       const Tensor logits =
           scratch.block_logits ? part_of(scratch.block_logits, {0, part.count}) : gradient;
       again_->product(stream, part_of(x, part), weights.packed, {}, logits);
-      loss_of_part(stream, kept, part, logits, gradient, {}, scratch.unread_again);
+      cap(stream, logits);
+      loss_of_part(stream, kept, part, logits, scratch.capped_again, gradient, {},
+                   scratch.unread_again);
     });
     projection_->weight_gradient(stream, part_of(scratch.block_gradient, {0, block.count}),
                                  part_of(x, block), gradients.projection, {}, which);
@@ -92,19 +102,25 @@ void HeadLoss::weight_gradient_in_parts(const HeadWeights& weights, const HeadAc
 }
 
 void HeadLoss::loss_of_part(tensor::Stream& stream, const HeadActivations& kept,
-                            const RowRange& part, const Tensor& logits, const Tensor& gradient,
-                            const Tensor& token_losses, const UnreadLoss& unread) const {
+                            const RowRange& part, const Tensor& logits, const Tensor& capped,
+                            const Tensor& gradient, const Tensor& token_losses,
+                            const UnreadLoss& unread) const {
   const Tensor targets = part_of(kept.targets, part);
-  if (parallel_.size == 1)
-    return ops_.cross_entropy(stream, logits, targets, kept.scale, unread.loss, gradient,
-                              token_losses);
-  const tensor::CrossEntropyScratch of_all = sums_of(kept, part);
-  if (gradient) {
-    Tensor sums = unread.sums;
-    sums.shape = {loss_->sums_rows(), part.count};
-    loss_->local_sums(stream, logits, targets, {.max = of_all.max, .sums = sums});
+  const float scale = gradient_scale(kept);
+  const Tensor copy = part_of(capped, {0, part.count});
+  if (parallel_.size == 1) {
+    ops_.cross_entropy(stream, logits, targets, scale, unread.loss, gradient, token_losses);
+  } else {
+    const tensor::CrossEntropyScratch of_all = sums_of(kept, part);
+    if (gradient) {
+      Tensor sums = unread.sums;
+      sums.shape = {loss_->sums_rows(), part.count};
+      keep_capped(stream, logits, copy);
+      loss_->local_sums(stream, logits, targets, {.max = of_all.max, .sums = sums});
+    }
+    loss_->finish(stream, logits, targets, of_all, scale, unread.loss, gradient, token_losses);
   }
-  loss_->finish(stream, logits, targets, of_all, kept.scale, unread.loss, gradient, token_losses);
+  if (gradient) cap_gradient(stream, all_tokens(logits, copy), gradient);
 }
 
 Tensor HeadLoss::logits_of(const HeadActivations& kept, const RowRange& part) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "stages/decoder/layers/decoder_block.h"
 #include "stages/decoder/layers/embedding.h"
@@ -17,7 +18,8 @@ struct Layers {
   /// Its forwards belong to backwards, which compute again with it: they run on the backward's
   /// stream, group and scratch. Null if nothing is computed again.
   std::unique_ptr<DecoderBlock> recompute_block;
-  std::unique_ptr<HeadLoss> head;  ///< null if no chunk has the head
+  std::unique_ptr<HeadLoss> head;       ///< null if no chunk has the head
+  std::vector<std::size_t> attentions;  ///< attention_numbers() of the model
   LayerDropout dropout;
   tensor::Ops* ops;  ///< for chunks that copy their input, and slices of edges
   const Streams* streams;

@@ -13,6 +13,9 @@ struct NormParameters {
   tensor::Tensor bias;    // [C]  of a LayerNorm
 };
 
+/// What is added to the weights of the norms of a model's kind.
+float weight_offset(const ModelConfig& model);
+
 /// What a norm's forward keeps for its backward.
 struct NormStatistics {
   tensor::Tensor mean;  // [S]  f32  of a LayerNorm
@@ -23,13 +26,17 @@ inline void use_rows(NormStatistics& statistics, std::int64_t rows) {
   use_rows(statistics.rstd, rows);
 }
 
-/// The norm of a model's kind over each row of [S, C]: RMSNorm (arXiv 1910.07467) or LayerNorm with
-/// a bias (arXiv 1607.06450). One object serves every norm of its shape in a stage. Between layers
-/// it is the same on every shard: each norms the tokens that it has there, and with sequence
-/// parallelism the gradients of the parameters are parts of a sum over the shards.
+/// The norm of a model's kind over each row of [S, C]: RMSNorm (arXiv 1910.07467), of the weights
+/// or of 1 + the weights, or LayerNorm with a bias (arXiv 1607.06450). Where a kind has no norm,
+/// one without parameters passes its input on, so that what lies around it is the same. One object
+/// serves every norm of its shape in a stage. Between layers it is the same on every shard: each
+/// norms the tokens that it has there, and with sequence parallelism the gradients of the
+/// parameters are parts of a sum over the shards.
 class Norm {
  public:
-  Norm(const ModelConfig& model, std::int64_t rows, std::int64_t channels, tensor::Device& device);
+  /// `is_there`: false of a norm that passes its input on.
+  Norm(const ModelConfig& model, std::int64_t rows, std::int64_t channels, tensor::Device& device,
+       bool is_there = true);
 
   /// Memory of a forward of all rows, and of the gradients of one microbatch.
   NormStatistics lay_out_statistics(Arena& arena) const;
@@ -37,7 +44,8 @@ class Norm {
   /// y = norm(x), both [S, C] act. Fills kept.
   void forward(tensor::Stream& stream, const NormParameters& weights, const tensor::Tensor& x,
                const tensor::Tensor& y, const NormStatistics& kept) const;
-  /// dx = residual (if given) + the gradient of x at dy; all [S, C] act. Overwrites `gradients`
+  /// dx = residual (if given, and always of a norm that passes its input on) + the gradient of x at
+  /// dy; all [S, C] act. Overwrites `gradients`
   /// with those of the parameters. dx may be residual or dy itself.
   void backward(tensor::Stream& stream, const NormParameters& weights, const tensor::Tensor& dy,
                 const tensor::Tensor& x, const NormStatistics& kept, const tensor::Tensor& residual,
@@ -48,8 +56,8 @@ class Norm {
 
  private:
   std::int64_t rows_, channels_;
-  bool is_layer_norm_;
-  float eps_;
+  bool is_there_, is_layer_norm_;
+  float eps_, plus_;
   tensor::Ops& ops_;
 };
 

@@ -9,6 +9,8 @@ using tensor::Tensor;
 Sublayer::Sublayer(const LayerSpec& spec, tensor::Device& device, const Streams& streams,
                    const SublayerProducts& products, std::unique_ptr<SublayerCore> core)
     : shape_(spec),
+      form_(products.form),
+      parallel_(spec.parallel),
       is_divided_(spec.parallel.size > 1),
       ops_(device.ops()),
       streams_(streams),
@@ -19,6 +21,10 @@ void Sublayer::lay_out(Arena& arena, const ActivationGroups& groups,
                        SublayerActivations& kept) const {
   if (groups.inputs) kept.statistics = products_.norm.lay_out_statistics(arena);
   if (groups.outputs) kept.norm = arena.take(shape_.dtype, {shape_.S, shape_.C});
+  if (groups.inputs && form_.has_end_norm) {
+    kept.branch = arena.take(shape_.dtype, {shape_.S, shape_.C});
+    kept.end_statistics = products_.end_norm.lay_out_statistics(arena);
+  }
   core_->lay_out(arena, groups, kept);
 }
 
@@ -30,15 +36,19 @@ SublayerDeferred Sublayer::lay_out_deferred(Arena& arena) const {
   SublayerDeferred deferred;
   core_->lay_out_deferred(arena, deferred);
   deferred.dnorm = products_.norm.lay_out_gradients(arena);
+  if (form_.changes_branch()) deferred.dbranch = arena.take(shape_.dtype, {shape_.S, shape_.C});
+  deferred.dend_norm = products_.end_norm.lay_out_gradients(arena);
   return deferred;
 }
 
 void Sublayer::use_tokens(std::int64_t tokens, SublayerActivations& kept) const {
   const std::int64_t own = shape_.own_tokens(tokens);
   SublayerScratch& scratch = kept.scratch;
-  for (Tensor* x : {&kept.x, &kept.norm, &scratch.dnorm, &scratch.dropped}) use_rows(*x, own);
+  for (Tensor* x : {&kept.x, &kept.norm, &kept.branch, &scratch.dnorm, &scratch.dropped})
+    use_rows(*x, own);
   for (Tensor* x : {&kept.inner, &kept.hidden, &scratch.gathered_dnorm}) use_rows(*x, tokens);
   use_rows(kept.statistics, own);
+  use_rows(kept.end_statistics, own);
   use_rows(scratch.forward, tokens);
   use_rows(scratch.backward, tokens);
   core_->use_tokens(tokens, kept);
@@ -46,6 +56,7 @@ void Sublayer::use_tokens(std::int64_t tokens, SublayerActivations& kept) const 
 
 void Sublayer::use_tokens(std::int64_t tokens, SublayerDeferred& deferred) const {
   use_rows(deferred.dx, shape_.own_tokens(tokens));
+  use_rows(deferred.dbranch, shape_.own_tokens(tokens));
   use_rows(deferred.dinner, tokens);
 }
 
@@ -61,39 +72,75 @@ std::unique_ptr<tensor::Work> Sublayer::gather_input(const SublayerCall& call) c
                                     call.kept.scratch.forward.input);
 }
 
-void Sublayer::forward_hidden(const SublayerCall& call) const {
+void Sublayer::forward_product(const SublayerCall& call) const {
   tensor::Stream& stream = streams_.forward();
   products_.in->product(stream, all_tokens(call.kept.norm, call.kept.scratch.forward.input),
-                        call.weights.packed.in, call.weights.master.in.bias, call.kept.inner);
-  core_->forward(stream, call);
+                        call.weights.packed.in, call.weights.master.in.bias, call.kept.product());
+  core_->begin_forward(stream, call);
+}
+
+std::unique_ptr<tensor::Work> Sublayer::reduce_squares(const SublayerCall& call) const {
+  return parallel_.groups->forward->all_reduce(streams_.forward(), call.kept.head_squares);
+}
+
+void Sublayer::forward_hidden(const SublayerCall& call) const {
+  core_->forward(streams_.forward(), call);
 }
 
 /// Whether the last product adds the residual: nothing comes between the two.
 bool Sublayer::fuses_residual(const HiddenDropout& dropout) const {
-  return !is_divided_ && !dropout.drops();
+  return !is_divided_ && !dropout.drops() && !form_.changes_branch();
 }
 
-void Sublayer::forward(const SublayerCall& call) const {
-  forward_hidden(call);
+const Tensor& Sublayer::branch_of(const SublayerCall& call) const {
+  return form_.has_end_norm ? call.kept.branch : call.out;
+}
+
+void Sublayer::forward_output(const SublayerCall& call) const {
   products_.out->product(streams_.forward(), call.kept.hidden, call.weights.packed.out,
-                         all_tokens(call.out, call.kept.scratch.forward.output),
+                         all_tokens(branch_of(call), call.kept.scratch.forward.output),
                          fuses_residual(call.kept.dropout) ? call.kept.x : Tensor{});
   if (!is_divided_) finish_output(call);
 }
 
 std::unique_ptr<tensor::Work> Sublayer::reduce_output(const SublayerCall& call) const {
-  return products_.out->reduce_output(
-      streams_.forward(), all_tokens(call.out, call.kept.scratch.forward.output), call.out);
+  const Tensor& branch = branch_of(call);
+  return products_.out->reduce_output(streams_.forward(),
+                                      all_tokens(branch, call.kept.scratch.forward.output), branch);
 }
 
 void Sublayer::finish_output(const SublayerCall& call) const {
   tensor::Stream& stream = streams_.forward();
   const Tensor &x = call.kept.x, &y = call.out;
   const HiddenDropout& dropout = call.kept.dropout;
-  const bool adds_all = !dropout.drops() && !fuses_residual(dropout);
+  const bool adds_all = !dropout.drops() && !fuses_residual(dropout) && !form_.changes_branch();
   products_.out->add_bias_and_residual(stream, call.weights.master.out.bias,
-                                       adds_all ? x : Tensor{}, y);
-  if (dropout.drops()) dropout.apply(ops_, stream, y, y, x);
+                                       adds_all ? x : Tensor{}, branch_of(call));
+  if (form_.has_end_norm) norm_branch(call, y);
+  if (!form_.changes_branch()) {
+    if (dropout.drops()) dropout.apply(ops_, stream, y, y, x);
+    return;
+  }
+  if (dropout.drops()) dropout.apply(ops_, stream, y, y);
+  ops_.add_scaled(stream, y, form_.branch_scale, x, y);
+}
+
+void Sublayer::norm_branch(const SublayerCall& call, const Tensor& normed) const {
+  products_.end_norm.forward(streams_.forward(), call.weights.master.end_norm, call.kept.branch,
+                             normed, call.kept.end_statistics);
+}
+
+void Sublayer::forward_branch(const SublayerCall& call) const {
+  products_.out->product(streams_.forward(), call.kept.hidden, call.weights.packed.out,
+                         all_tokens(call.kept.branch, call.kept.scratch.forward.output));
+  if (!is_divided_) finish_branch(call);
+}
+
+/// What is normed goes where no backward has begun to write.
+void Sublayer::finish_branch(const SublayerCall& call) const {
+  products_.out->add_bias_and_residual(streams_.forward(), call.weights.master.out.bias, {},
+                                       call.kept.branch);
+  norm_branch(call, call.kept.scratch.dnorm);
 }
 
 void Sublayer::recompute(const ActivationGroups& discarded, const SublayerCall& call) const {
@@ -108,25 +155,51 @@ const Tensor& Sublayer::before_dropout(const SublayerCall& call) const {
                          call.kept.scratch.dropped);
 }
 
-/// The gradient of what the last product gave: with sequence parallelism what gather_gradient() has
-/// gathered.
+void Sublayer::branch_gradient(const SublayerCall& call) const {
+  tensor::Stream& stream = streams_.backward();
+  const Tensor& dbranch = call.deferred->dbranch;
+  const Tensor* dy = &before_dropout(call);
+  if (form_.branch_scale != 1) {
+    ops_.scale(stream, *dy, form_.branch_scale, dbranch);
+    dy = &dbranch;
+  }
+  if (form_.has_end_norm)
+    products_.end_norm.backward(stream, call.weights.master.end_norm, *dy, call.kept.branch,
+                                call.kept.end_statistics, {}, dbranch, call.deferred->dend_norm);
+}
+
+/// The gradient of what the last product gave, of the shard's tokens.
+const Tensor& Sublayer::own_output_gradient(const SublayerCall& call) const {
+  return form_.changes_branch() ? call.deferred->dbranch : before_dropout(call);
+}
+
+/// The same: with sequence parallelism what gather_gradient() has gathered.
 const Tensor& Sublayer::output_gradient(const SublayerCall& call) const {
   const Tensor& gathered = call.kept.scratch.backward.output;
-  return gathered ? gathered : before_dropout(call);
+  return gathered ? gathered : own_output_gradient(call);
 }
 
 std::unique_ptr<tensor::Work> Sublayer::gather_gradient(const SublayerCall& call) const {
-  return products_.out->gather_output_gradient(streams_.backward(), before_dropout(call),
+  return products_.out->gather_output_gradient(streams_.backward(), own_output_gradient(call),
                                                call.kept.scratch.backward.output);
+}
+
+void Sublayer::core_gradient(const SublayerCall& call) const {
+  tensor::Stream& stream = streams_.backward();
+  const Tensor& hidden = call.kept.hidden;
+  const Tensor dhidden{call.kept.scratch.dhidden.data, hidden.dtype, hidden.shape};
+  products_.out->input_gradient(stream, output_gradient(call), call.weights.packed.out, dhidden);
+  core_->backward(stream, call, dhidden);
+}
+
+std::unique_ptr<tensor::Work> Sublayer::reduce_dots(const SublayerCall& call) const {
+  return parallel_.groups->backward->all_reduce(streams_.backward(), call.kept.scratch.head_dots);
 }
 
 void Sublayer::input_gradient(const SublayerCall& call) const {
   tensor::Stream& stream = streams_.backward();
   const SublayerScratch& scratch = call.kept.scratch;
-  const Tensor& hidden = call.kept.hidden;
-  const Tensor dhidden{scratch.dhidden.data, hidden.dtype, hidden.shape};
-  products_.out->input_gradient(stream, output_gradient(call), call.weights.packed.out, dhidden);
-  core_->backward(stream, call, dhidden);
+  core_->finish_backward(stream, call);
   products_.in->input_gradient(stream, call.dinner(), call.weights.packed.in,
                                all_tokens(scratch.dnorm, scratch.gathered_dnorm));
 }
@@ -155,15 +228,23 @@ void Sublayer::weight_gradient(const SublayerCall& call, const SublayerParameter
   products_.out->weight_gradient(stream, output_gradient(call), call.kept.hidden,
                                  gradients.out.weight, which);
   if (gradients.out.bias)
-    products_.out->bias_gradient(stream, before_dropout(call), gradients.out.bias, which);
+    products_.out->bias_gradient(stream, own_output_gradient(call), gradients.out.bias, which);
   products_.in->weight_gradient(stream, call.dinner(),
                                 all_tokens(call.kept.norm, call.kept.scratch.backward.input),
                                 gradients.in.weight, gradients.in.bias, which);
+  core_->weight_gradient(stream, call, gradients, which);
 }
 
 void Sublayer::norm_weight_gradient(const SublayerCall& call, const SublayerParameters& gradients,
                                     tensor::Gradient which) const {
   products_.norm.give_gradients(streams_.backward(), call.deferred->dnorm, gradients.norm, which);
+}
+
+void Sublayer::end_norm_weight_gradient(const SublayerCall& call,
+                                        const SublayerParameters& gradients,
+                                        tensor::Gradient which) const {
+  products_.end_norm.give_gradients(streams_.backward(), call.deferred->dend_norm,
+                                    gradients.end_norm, which);
 }
 
 }  // namespace troupe::stages

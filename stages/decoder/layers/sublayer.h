@@ -11,7 +11,9 @@ namespace troupe::stages {
 
 /// A sublayer of a decoder layer (arXiv 1706.03762, with the norm in front):
 ///   y = x + dropout(W_out core(W_in norm(x)))
-/// where a kind with biases adds one to each product. One object serves every layer of a stage;
+/// where a kind with biases adds one to each product. The form of other kinds (SublayerForm) is
+///   y = x + branch_scale * dropout(end_norm(W_out core(W_in norm(x))))
+/// of which some leave out norm, which is x then. One object serves every layer of a stage;
 /// what belongs to a layer or a microbatch is passed in. With several shards the products are
 /// divided among them. The collectives between products are functions of their own, which return
 /// null if a collective is not needed; the functions that read what it fills are called after it is
@@ -35,21 +37,34 @@ class Sublayer {
   // The nodes of a forward.
   void forward_norm(const SublayerCall& call) const;
   std::unique_ptr<tensor::Work> gather_input(const SublayerCall& call) const;
-  /// The part of forward() that fills what is kept.
+  /// The first product, and parts of the sums that the core reads (sums_heads()).
+  void forward_product(const SublayerCall& call) const;
+  std::unique_ptr<tensor::Work> reduce_squares(const SublayerCall& call) const;
+  /// The core.
   void forward_hidden(const SublayerCall& call) const;
-  void forward(const SublayerCall& call) const;
-  /// Sums what the last product left in y.
+  /// The last product, and of a single shard finish_output().
+  void forward_output(const SublayerCall& call) const;
+  /// Sums what the last product left, over the shards.
   std::unique_ptr<tensor::Work> reduce_output(const SublayerCall& call) const;
-  /// Adds the bias to a sum of several shards, drops it and adds the residual. A single shard needs
-  /// no call.
+  /// Adds the bias to a sum of several shards, norms it if the form says so, drops it and adds the
+  /// residual.
   void finish_output(const SublayerCall& call) const;
+  /// The parts of forward_output() and finish_output() that fill what is kept; there is no y.
+  void forward_branch(const SublayerCall& call) const;
+  void finish_branch(const SublayerCall& call) const;
 
   /// What a backward computes again of a forward, from the rest of what that kept, with its bits:
   /// the core or the outputs, not the sums.
   void recompute(const ActivationGroups& discarded, const SublayerCall& call) const;
 
   // The input gradients lead from dy to dx; both are [S, C] act.
+  /// From y to the result of the last product, if that has another gradient (changes_branch()).
+  void branch_gradient(const SublayerCall& call) const;
   std::unique_ptr<tensor::Work> gather_gradient(const SublayerCall& call) const;
+  /// Of the last product and of the core, or parts of the sums over the shards that this takes.
+  void core_gradient(const SublayerCall& call) const;
+  std::unique_ptr<tensor::Work> reduce_dots(const SublayerCall& call) const;
+  /// Of the first product, after what is left of the core's.
   void input_gradient(const SublayerCall& call) const;
   /// Completes the gradient of the norm.
   std::unique_ptr<tensor::Work> reduce_gradient(const SublayerCall& call) const;
@@ -62,13 +77,21 @@ class Sublayer {
                        tensor::Gradient which) const;
   void norm_weight_gradient(const SublayerCall& call, const SublayerParameters& gradients,
                             tensor::Gradient which) const;
+  void end_norm_weight_gradient(const SublayerCall& call, const SublayerParameters& gradients,
+                                tensor::Gradient which) const;
 
  private:
   bool fuses_residual(const HiddenDropout& dropout) const;
+  /// Where the last product's result is: y, unless it is kept for the norm after it.
+  const tensor::Tensor& branch_of(const SublayerCall& call) const;
   const tensor::Tensor& before_dropout(const SublayerCall& call) const;
+  const tensor::Tensor& own_output_gradient(const SublayerCall& call) const;
   const tensor::Tensor& output_gradient(const SublayerCall& call) const;
+  void norm_branch(const SublayerCall& call, const tensor::Tensor& normed) const;
 
   LayerShape shape_;
+  const SublayerForm form_;
+  const tensor::TensorParallel parallel_;
   bool is_divided_;  ///< among several shards
   tensor::Ops& ops_;
   const Streams& streams_;

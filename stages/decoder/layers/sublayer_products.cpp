@@ -18,7 +18,9 @@ std::unique_ptr<ParallelLinear> linear(const LayerSpec& spec, tensor::Device& de
 SublayerProducts::SublayerProducts(const LayerSpec& spec, tensor::Device& device,
                                    const tensor::LinearShape& like, std::int64_t inner_width,
                                    std::int64_t hidden_width)
-    : norm(spec.model, LayerShape(spec).S, spec.model.hidden_size, device),
+    : form(sublayer_form(spec.model, spec.parallel.size)),
+      norm(spec.model, LayerShape(spec).S, spec.model.hidden_size, device, form.has_norm),
+      end_norm(spec.model, LayerShape(spec).S, spec.model.hidden_size, device, form.has_end_norm),
       in(linear<tensor::ColumnParallelLinear>(spec, device, like, spec.model.hidden_size,
                                               spec.parallel.size * inner_width)),
       out(linear<tensor::RowParallelLinear>(spec, device, like, spec.parallel.size * hidden_width,

@@ -6,15 +6,18 @@
 
 #include "stages/decoder/layers/arena.h"
 #include "stages/decoder/layers/packed_copies.h"
+#include "stages/decoder/layers/sublayer_form.h"
 #include "stages/decoder/layers/sublayer_tensors.h"
 #include "tensor/parallel/parallel_linear.h"
 
 namespace troupe::stages {
 
-/// The norm and the two products of a sublayer, and the packed form of their matrices: what
+/// The norms and the two products of a sublayer, and the packed form of their matrices: what
 /// training and inference have alike.
 struct SublayerProducts {
+  SublayerForm form;
   Norm norm;
+  Norm end_norm;  ///< of what `out` gives; not called if there is none
   std::unique_ptr<tensor::ColumnParallelLinear> in;
   std::unique_ptr<tensor::RowParallelLinear> out;
   std::int64_t inner;  ///< I, what a shard has of it

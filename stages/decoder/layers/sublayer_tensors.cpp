@@ -12,10 +12,13 @@ void move(const SublayerActivations& memory, SublayerActivations& activations) {
     if (to) tensor = to;
   };
   using A = SublayerActivations;
-  for (Tensor A::*tensor : {&A::x, &A::norm, &A::inner, &A::saved, &A::lse, &A::hidden})
+  for (Tensor A::*tensor : {&A::x, &A::norm, &A::raw, &A::head_squares, &A::inner, &A::saved,
+                            &A::lse, &A::hidden, &A::branch})
     move(memory.*tensor, activations.*tensor);
-  move(memory.statistics.mean, activations.statistics.mean);
-  move(memory.statistics.rstd, activations.statistics.rstd);
+  for (NormStatistics A::*statistics : {&A::statistics, &A::end_statistics}) {
+    move((memory.*statistics).mean, (activations.*statistics).mean);
+    move((memory.*statistics).rstd, (activations.*statistics).rstd);
+  }
   activations.scratch = memory.scratch;
 }
 

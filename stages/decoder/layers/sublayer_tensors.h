@@ -33,8 +33,12 @@ struct LinearParameters {
 /// part of a sum over them.
 struct SublayerParameters {
   NormParameters norm;
-  LinearParameters in;   // [I, C]  queries, keys, values; what the activation reads
-  LinearParameters out;  // [C, O]
+  LinearParameters in;      // [I, C]  queries, keys, values; what the activation reads
+  LinearParameters out;     // [C, O]
+  NormParameters end_norm;  // of what `out` gives; empty: none
+  /// Of attention's norms of queries and keys: [D] for each head alike, or [heads * D] for all that
+  /// the shard has; empty: none.
+  tensor::Tensor query_norm, key_norm;
 };
 
 /// The matrices of a sublayer in the packed form of the device's products.
@@ -46,6 +50,8 @@ struct PackedSublayer {
 struct SublayerWeights {
   SublayerParameters master;
   PackedSublayer packed;
+  /// Of attention: which of the model's different ones the layer has (attentions_of()).
+  std::size_t attention = 0;
 };
 
 /// Memory that all sublayers of a stage share, one after the other.
@@ -55,8 +61,12 @@ struct SublayerScratch {
   /// Gradient of `norm`, from the node of the products to that of the norm.
   tensor::Tensor dnorm;           // [S, C]  act
   tensor::Tensor gathered_dnorm;  // [T, C]  act  a part of a sum; only with sequence parallelism
-  /// Gradient of a sublayer's output before its dropout, within a node. Only with hidden dropout.
+  /// Gradient of a sublayer's output before its dropout, or of the embedding before its scale,
+  /// within a node. Only where there is one of these.
   tensor::Tensor dropped;  // [S, C]  act
+  /// What the gradients of norms of queries and of keys have summed over the shards, between two
+  /// nodes. Only if the shards divide what is normed together.
+  tensor::Tensor head_dots;  // [2 T]  f32
 };
 
 /// What a forward keeps for one microbatch. I marks what the input gradient reads, W what the
@@ -68,16 +78,25 @@ struct SublayerActivations {
   tensor::Tensor x;           // [S, C]  act  I
   NormStatistics statistics;  //              I
   tensor::Tensor norm;        // [S, C]  act  W    norm(x)
+  /// The first product, if a norm of queries and keys makes `inner` of it; else empty.
+  tensor::Tensor raw;           // [T, I]  act  I
+  tensor::Tensor head_squares;  // [2 T]  f32   I    SublayerForm::sums_heads: of queries, of keys
   /// The first product. Those of a layer lie in one memory: attention reads its own before rotation
   /// alone. That of the feed-forward is replaced by its gradient in I.
   tensor::Tensor inner;   // [T, I]  act  I W
   tensor::Tensor saved;   // Attention's  I    rotated queries, keys; values
   tensor::Tensor lse;     // [T * heads]  I    float32, of attention
   tensor::Tensor hidden;  // [T, O]  act  I W  what the last product reads
+  /// What the last product gives, if it is normed; else empty.
+  tensor::Tensor branch;          // [S, C]  act  I
+  NormStatistics end_statistics;  //              I
   SublayerScratch scratch;
 
   HiddenDropout dropout;            // of the microbatch; evaluations drop nothing
   tensor::AttentionCall attention;  // the same of probabilities, and the microbatch's documents
+
+  /// What the first product writes.
+  const tensor::Tensor& product() const { return raw ? raw : inner; }
 };
 
 /// What I keeps for W beyond SublayerActivations.
@@ -85,6 +104,11 @@ struct SublayerDeferred {
   tensor::Tensor dx;      // [S, C]  act  of the feed-forward: what attention's output has
   tensor::Tensor dinner;  // [T, I]  act  of attention; else `inner` itself
   NormParameters dnorm;   //              this microbatch's gradients
+  /// Of what the last product gives, where that is not the gradient of the sublayer's output
+  /// (SublayerForm::changes_branch()).
+  tensor::Tensor dbranch;                 // [S, C]  act
+  NormParameters dend_norm;               //  this microbatch's gradients
+  tensor::Tensor dquery_norm, dkey_norm;  //  the same
 };
 
 /// A sublayer of one microbatch in one pass: what the functions of Sublayer compute with.
@@ -106,8 +130,9 @@ using PackedBlock = BranchPair<PackedSublayer>;
 using BlockActivations = BranchPair<SublayerActivations>;
 using BlockDeferred = BranchPair<SublayerDeferred>;
 
-inline BlockWeights weights_of(const BlockParameters& master, const PackedBlock& packed) {
-  return {.attention = {master.attention, packed.attention},
+inline BlockWeights weights_of(const BlockParameters& master, const PackedBlock& packed,
+                               std::size_t attention) {
+  return {.attention = {master.attention, packed.attention, attention},
           .feed_forward = {master.feed_forward, packed.feed_forward}};
 }
 
@@ -116,7 +141,7 @@ struct ActivationGroups {
   bool core = false;     ///< of attention: lse, hidden
   bool outputs = false;  ///< norm; hidden of the feed-forward
   bool sums = false;     ///< x of the feed-forward; inner
-  bool inputs = false;   ///< saved and statistics, which I alone reads
+  bool inputs = false;   ///< what I alone reads: saved, statistics, raw, branch
 };
 constexpr ActivationGroups kAllActivations{
     .core = true, .outputs = true, .sums = true, .inputs = true};

@@ -246,7 +246,7 @@ std::vector<int> ParameterLayout::numbers_of(Module module, std::optional<Field>
                                              int layer) const {
   if (module == Module::head && ties_head && field.value_or(Field::weight) == Field::weight)
     return numbers_of(Module::embedding, Field::weight);
-  const bool is_of_layer = Module::attention_norm <= module && module <= Module::feed_forward;
+  const bool is_of_layer = Module::attention_norm <= module && module < Module::final_norm;
   std::vector<int> numbers;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const ParameterInfo& info = entries[i].info;

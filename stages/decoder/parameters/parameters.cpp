@@ -284,15 +284,20 @@ EmbeddingParameters Parameters::embedding(const Views& views) const {
 }
 
 BlockParameters Parameters::block(int layer, const Views& views) const {
-  const auto sublayer = [&](Module norm_module, Module module) -> SublayerParameters {
+  const auto sublayer = [&](Module norm_module, Module module,
+                            Module end_norm_module) -> SublayerParameters {
+    const auto field = [&](Field which) { return view_of(views, module, which, layer); };
     return {.norm = norm(views, norm_module, layer),
-            .in = {view_of(views, module, Field::weight, layer),
-                   view_of(views, module, Field::bias, layer)},
-            .out = {view_of(views, module, Field::out_weight, layer),
-                    view_of(views, module, Field::out_bias, layer)}};
+            .in = {field(Field::weight), field(Field::bias)},
+            .out = {field(Field::out_weight), field(Field::out_bias)},
+            .end_norm = norm(views, end_norm_module, layer),
+            .query_norm = field(Field::query_norm),
+            .key_norm = field(Field::key_norm)};
   };
-  return {.attention = sublayer(Module::attention_norm, Module::attention),
-          .feed_forward = sublayer(Module::feed_forward_norm, Module::feed_forward)};
+  return {
+      .attention = sublayer(Module::attention_norm, Module::attention, Module::attention_end_norm),
+      .feed_forward =
+          sublayer(Module::feed_forward_norm, Module::feed_forward, Module::feed_forward_end_norm)};
 }
 
 HeadParameters Parameters::head(const Views& views, const Tensor& head_use) const {

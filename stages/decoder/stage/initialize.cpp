@@ -49,6 +49,7 @@ std::vector<KeptPart> parts_of(const Parameter& parameter, bool is_divided) {
 
 void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed, int threads) {
   const auto all = parameters_of(model);
+  const float of_norms = traits_of(model.kind).norm_form == NormForm::one_plus ? 0 : 1;
   auto info = all.begin();  // both are in canonical order
   tensor::HostCopies copies(stage.stream_of(Pass::forward).device());
   for (const Parameter& parameter : stage.parameters()) {
@@ -59,7 +60,7 @@ void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed, int 
       if (info->shape.rank() == 1) {
         const bool is_bias = parameter.name.ends_with(".bias");
         copies.fill(weight, [&](const tensor::Tensor& host) {
-          std::fill_n(host.as<float>(), host.num_elements(), is_bias ? 0.0f : 1.0f);
+          std::fill_n(host.as<float>(), host.num_elements(), is_bias ? 0.0f : of_norms);
         });
       } else {
         // Rows of padding, which the weight may have after its own, stay zero.

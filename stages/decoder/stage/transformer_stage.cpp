@@ -49,6 +49,7 @@ Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, cons
       .recompute_block =
           recomputes ? std::make_unique<DecoderBlock>(layer_again, device, again.streams) : nullptr,
       .head = head ? std::make_unique<HeadLoss>(layer, device, streams) : nullptr,
+      .attentions = attention_numbers(spec.model),
       .dropout = LayerDropout(layer),
       .ops = &device.ops(),
       .streams = &streams,
@@ -266,10 +267,12 @@ std::unique_ptr<tensor::Work> TransformerStage::sum_over_shards(tensor::Stream& 
   const bool by_head = sharers == Sharers::kv_head;
   tensor::ProcessGroup* const group = by_head ? kv_head_group_ : gradient_group_;
   if (!group) return nullptr;
-  const Split split = by_head ? Split::kv_rows : Split::none;
+  const auto is_part = [&](const ParameterInfo& info) {
+    return by_head ? info.split == Split::kv_rows : sums_gradient(info, spec_.sharding);
+  };
   shared_gradients_.clear();
   for (auto i = static_cast<std::size_t>(parameters.first); std::cmp_less(i, parameters.end); ++i)
-    if (parameters_.layout().entries[i].info.split == split)
+    if (is_part(parameters_.layout().entries[i].info))
       shared_gradients_.push_back(parameters_.all()[i].gradient);
   if (shared_gradients_.empty()) return nullptr;
   return group->all_reduce_many(stream, shared_gradients_);

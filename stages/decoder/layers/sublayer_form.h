@@ -1,0 +1,33 @@
+#pragma once
+
+#include "stages/model/computation.h"
+
+namespace troupe::stages {
+
+/// What the sublayers of a model have beside their products and what lies between those, the same
+/// in all layers of a stage. It decides which nodes there are.
+struct SublayerForm {
+  bool has_norm = true;       ///< of what the first product reads
+  bool has_end_norm = false;  ///< of what the last product gives, before the residual sum
+  float branch_scale = 1;     ///< of what is added to the residual stream
+  HeadNorm head_norm = HeadNorm::none;
+  /// Whether the norms of queries and keys read sums over the shards, because these divide what is
+  /// normed together.
+  bool sums_heads = false;
+
+  /// Whether the residual sum does not follow the last product directly, so that the gradient of
+  /// that product's result is not the sum's.
+  bool changes_branch() const { return has_end_norm || branch_scale != 1; }
+  bool operator==(const SublayerForm&) const = default;
+};
+
+inline SublayerForm sublayer_form(const ModelConfig& model, int shards) {
+  const KindTraits& traits = traits_of(model.kind);
+  return {.has_norm = traits.norm_place != NormPlace::after,
+          .has_end_norm = traits.norm_place != NormPlace::before,
+          .branch_scale = static_cast<float>(branch_scale(model)),
+          .head_norm = traits.head_norm,
+          .sums_heads = traits.head_norm == HeadNorm::whole_width && shards > 1};
+}
+
+}  // namespace troupe::stages
