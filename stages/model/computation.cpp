@@ -38,6 +38,21 @@ std::vector<LayerAttention> attentions_of(const ModelConfig& config) {
   return different;
 }
 
+ModelConfig with_layers(ModelConfig config, std::span<const int> layers) {
+  std::vector<LayerType> types;
+  std::vector<int> rotated;
+  for (const int layer : layers) {
+    types.push_back(slides(config, layer) ? LayerType::sliding : LayerType::full);
+    if (!config.no_rope_layers.empty())
+      rotated.push_back(config.no_rope_layers[static_cast<std::size_t>(layer)]);
+  }
+  if (traits_of(config.kind).slides || !config.layer_types.empty())
+    config.layer_types = std::move(types);
+  config.no_rope_layers = std::move(rotated);
+  config.num_hidden_layers = std::ssize(layers);
+  return config;
+}
+
 double attention_scale(const ModelConfig& config) {
   if (config.attention_multiplier != 0) return config.attention_multiplier;
   return config.query_pre_attn_scalar == 0 ? 0 : 1 / std::sqrt(config.query_pre_attn_scalar);

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "stages/model/model_config.h"
@@ -22,6 +23,9 @@ struct LayerAttention {
 LayerAttention attention_of(const ModelConfig& config, std::int64_t layer);
 /// The different ones among all layers, in the order in which they come first.
 std::vector<LayerAttention> attentions_of(const ModelConfig& config);
+
+/// The model with these of its layers alone, in this order.
+ModelConfig with_layers(ModelConfig config, std::span<const int> layers);
 
 /// By what scores are multiplied; 0: by head_dim to the power of -1/2.
 double attention_scale(const ModelConfig& config);

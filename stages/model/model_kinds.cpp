@@ -13,6 +13,12 @@ using tensor::Ops;
 
 FieldFault check_rotary_positions(const ModelConfig& c) {
   if (auto why = tensor::check_rotary(c.rotary, c.head_dim); !why.empty()) return why;
+  const bool is_longrope = c.rotary.type == tensor::RotaryType::longrope;
+  const bool is_default = c.rotary.type == tensor::RotaryType::standard;
+  if (traits_of(c.kind).has_longrope ? !is_longrope && !is_default : is_longrope)
+    return {&c.rotary.type,
+            fmt::format("rope_type = '{}' is not for models of kind {}; nearest: default",
+                        name_of(c.rotary.type), name_of(c.kind))};
   const std::int64_t original = c.rotary.original_max_position_embeddings;
   if (c.rotary.type != tensor::RotaryType::dynamic || original == c.max_position_embeddings)
     return {};
@@ -51,6 +57,7 @@ constexpr KindTraits kLlama{.name = "llama",
                             .biases_qkv_only = false,
                             .chooses_attention_bias = true,
                             .chooses_mlp_bias = true,
+                            .has_longrope = false,
                             .scales_embeddings = false,
                             .allows_value_head = true,
                             .ties_embeddings = false,
@@ -72,6 +79,7 @@ constexpr KindTraits kGpt2{.name = "gpt2",
                            .biases_qkv_only = false,
                            .chooses_attention_bias = false,
                            .chooses_mlp_bias = false,
+                           .has_longrope = false,
                            .scales_embeddings = false,
                            .allows_value_head = false,
                            .ties_embeddings = true,
@@ -118,6 +126,7 @@ constexpr KindTraits qwen3() {
 constexpr KindTraits phi3() {
   KindTraits kind = like_llama("phi3", "Phi3ForCausalLM");
   kind.slides = in_every_layer;
+  kind.has_longrope = true;
   return kind;
 }
 

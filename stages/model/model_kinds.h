@@ -63,6 +63,7 @@ struct KindTraits {
   bool biases_qkv_only;         ///< q, k and v have biases, whatever attention_bias says
   bool chooses_attention_bias;  ///< by attention_bias: q, k, v and o
   bool chooses_mlp_bias;        ///< by mlp_bias: gate, up and down
+  bool has_longrope;            ///< rope_type longrope, and no other but the default
   bool scales_embeddings;       ///< by sqrt(hidden_size)
   bool allows_value_head;       ///< ModelConfig::value_head
   bool ties_embeddings;  ///< unless a manifest says otherwise, as the kind's models were published

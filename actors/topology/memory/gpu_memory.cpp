@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "stages/model/computation.h"
 #include "stages/stage/row_sizes.h"
+#include "tensor/device/rotary.h"
 
 namespace troupe::actors {
 namespace {
@@ -35,14 +37,19 @@ std::int64_t attention_bytes(const stages::StageSpec& spec, bool deterministic) 
   return 4 * rows * width * (copies + (grouped ? 1 : 0)) + 4 * rows;
 }
 
-/// For each direction: a table of cosines and one of sines by token, and what cuDNN keeps of the
-/// documents.
+/// For each direction and each of the different attentions: a table of cosines and one of sines by
+/// token, and what cuDNN keeps of the documents.
 std::int64_t document_bytes(const stages::StageSpec& spec) {
   constexpr std::int64_t kFloat = sizeof(float), kBounds = std::int64_t{128} << 10;
   if (spec.documents == stages::Documents::joined) return 0;
-  const std::int64_t numbers = sequences_of(spec) * spec.seq_len * spec.model.head_dim;
-  const std::int64_t tables = stages::rotary_of(spec.model) ? numbers * kFloat : 0;  // both
-  return (spec.training ? 2 : 1) * (tables + kBounds);
+  std::int64_t bytes = 0;
+  for (const stages::LayerAttention& attention : stages::attentions_of(spec.model)) {
+    bytes += kBounds;
+    if (attention.rotary)  // both tables
+      bytes += sequences_of(spec) * spec.seq_len * kFloat *
+               tensor::rotary_dim(*attention.rotary, spec.model.head_dim);
+  }
+  return (spec.training ? 2 : 1) * bytes;
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "actors/topology/state/state_parts.h"
 #include "actors/topology/state/state_plan.h"
 #include "stages/decoder/parameters/parameter_layout.h"
+#include "stages/model/computation.h"
 #include "tensor/device/device.h"
 #include "tensor/errors/error.h"
 #include "transport/wire/edge.h"
@@ -81,7 +82,8 @@ stages::StageSpec alike(stages::StageSpec stage) {
     chunk.first_layer = static_cast<int>(before);
     chunk.end_layer = chunk.first_layer + held;
   }
-  stage.model.num_hidden_layers = std::max<std::int64_t>(1, std::ssize(layers));
+  if (layers.empty()) layers = {0};
+  stage.model = stages::with_layers(std::move(stage.model), layers);
   return stage;
 }
 

@@ -63,7 +63,11 @@ void check_texts(const Manifest& m) {
 
 void check_model_fields(const Manifest& m) {
   const tensor::FieldFault fault = stages::check_model(m->model);
-  if (!fault.empty()) m.fail(m.key_at(fault.field), "{}", fault.sentence);
+  if (fault.empty()) return;
+  const auto keys = manifest_keys();
+  const auto key = std::ranges::find_if(
+      keys, [&](const Key& own) { return own.member.address(&*m) == fault.field; });
+  m.fail(key == keys.end() ? m.key_of(m->model_config) : *key, "{}", fault.sentence);
 }
 
 /// The nearest valid choice to pp stages of `chunks` chunks, for a message.

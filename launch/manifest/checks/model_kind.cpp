@@ -8,6 +8,12 @@
 namespace troupe::launch {
 namespace {
 
+/// Those that a kind has without a choice.
+const char* biases_of(const stages::KindTraits& kind) {
+  if (kind.has_layer_norm) return "biases";
+  return kind.biases_qkv_only ? "those of queries, keys and values" : "none";
+}
+
 void check_kind_keys(const Manifest& m) {
   const stages::KindTraits& own = stages::traits_of(m->model.kind);
   for (const Key& key : manifest_keys()) {
@@ -18,7 +24,7 @@ void check_kind_keys(const Manifest& m) {
         std::ranges::find_if(kinds, [&](const auto& kind) { return some->is_of(kind); });
     m.fail(key, "{} is a key of model.kind = '{}', but the kind is '{}'; nearest: {}",
            key.full_name(), reads->name, own.name,
-           fmt::format(fmt::runtime(some->otherwise), own.name));
+           fmt::format(fmt::runtime(some->otherwise), own.name, biases_of(own)));
   }
 }
 

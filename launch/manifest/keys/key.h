@@ -49,6 +49,7 @@ struct Key {
   std::optional<Rule> rule = std::nullopt;
   /// Its names in other trainers, separated by spaces; one with its table is for that table alone.
   std::string_view called = {};
+  bool is_rare = false;  ///< a resolved manifest has it only if it differs from its default
 
   std::string full_name() const;  ///< "table.name"
   Kind kind() const { return member.choices.empty() ? member.kind : Kind::text; }

@@ -9,10 +9,12 @@
 
 namespace troupe::launch {
 
-inline constexpr std::array<std::string_view, 2> kModelKinds{"llama", "gpt2"};
+inline constexpr std::array<std::string_view, 12> kModelKinds{
+    "llama",   "gpt2",  "mistral", "qwen2",       "qwen3",   "phi3",
+    "smollm3", "gemma", "gemma2",  "gemma3_text", "granite", "olmo2"};
 inline constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
-inline constexpr std::array<std::string_view, 5> kRopeTypes{"default", "linear", "dynamic", "yarn",
-                                                            "llama3"};
+inline constexpr std::array<std::string_view, 6> kRopeTypes{"default", "linear", "dynamic",
+                                                            "yarn",    "llama3", "longrope"};
 inline constexpr std::array<std::string_view, 3> kInitializers{"normal", "scaled_normal",
                                                                "xavier_uniform"};
 
@@ -42,13 +44,20 @@ inline constexpr std::array kRunKeys{
         "steps as the last ones. Replaced when given"},
 
     Key{"model", "kind", SETTING(model.kind, kModelKinds), "\"llama\"", "",
-        "What the layers are: llama (RMSNorm, rotary positions, SwiGLU) or gpt2 (LayerNorm, "
-        "learned positions, GELU, biases)",
+        "What the layers are: llama (RMSNorm, rotary positions, SwiGLU), gpt2 (LayerNorm, "
+        "learned positions, GELU, biases), or those of another model_type of Hugging Face, whose "
+        "layers are llama's but for what stages/decoder/README.md lists",
         kAny, "model_type model.type model.name arch architecture"},
     Key{"model", "from", SETTING(model_from), "\"\"", "path",
         "A Hugging Face directory or a checkpoint: the weights to begin with, every key of [model] "
         "but dtype, and the default of data.tokenizer. Empty: fresh weights",
         kAny, "pretrained pretrained_model model_name model_name_or_path base_model"},
+    Key{"model", "config", SETTING(model_config), "\"\"", "JSON",
+        "What the config.json of some kinds says beyond the keys below, as '{\"sliding_window\": "
+        "512}': windows, soft caps, multipliers, layers without rotary positions, factors of "
+        "longrope. Fields that are missing are as transformers has them; not written where it is "
+        "empty",
+        kAny, "hf_overrides model_kwargs config_overrides", true},
     Key{"model", "hidden_size", SETTING(model.hidden_size), "256", "",
         "Width of the residual; a model that a laptop trains", from_one_to(262144),
         "d_model n_embd dim hidden hidden_dim embed_dim embedding_size"},
@@ -70,19 +79,20 @@ inline constexpr std::array kRunKeys{
         "Rows of the embedding; what the bytes tokenizer needs", from_one_to(16777216),
         "vocab vocabulary_size padded_vocab_size"},
     Key{"model", "rms_norm_eps", SETTING(model.rms_norm_eps), "", "",
-        "llama alone: epsilon of RMSNorm; default: 1e-5, Llama 2's", kPositive,
+        "All but gpt2: epsilon of RMSNorm; default: 1e-5, Llama 2's", kPositive,
         "norm_eps norm_epsilon rms_eps"},
     Key{"model", "rope_theta", SETTING(model.rotary.theta), "", "",
-        "llama alone: base of the rotary embedding; default: 10000, Llama 2's", kPositive,
+        "All but gpt2: base of the rotary embedding; default: 10000, Llama 2's", kPositive,
         "rope_base rotary_base rotary_emb_base"},
     Key{"model", "rope_type", SETTING(model.rotary.type, kRopeTypes), "", "",
-        "llama alone: how frequencies change for long sequences: default (not at all), linear, "
-        "dynamic, yarn or llama3, as transformers computes them; default: default"},
+        "All but gpt2: how frequencies change for long sequences: default (not at all), linear, "
+        "dynamic, yarn or llama3, as transformers computes them, or phi3's longrope, whose factors "
+        "are in model.config; default: default"},
     Key{"model", "rope_factor", SETTING(model.rotary.factor), "", "",
         "By how much longer sequences may become; every rope_type but default needs it", kPositive},
     Key{"model", "rope_original_max_position_embeddings",
         SETTING(model.rotary.original_max_position_embeddings), "", "tokens",
-        "yarn and llama3 alone: the longest sequence before the change; default: "
+        "yarn, llama3 and longrope alone: the longest sequence before the change; default: "
         "max_position_embeddings",
         from_one_to(1048576)},
     Key{"model", "rope_low_freq_factor", SETTING(model.rotary.low_freq_factor), "", "",
@@ -101,8 +111,10 @@ inline constexpr std::array kRunKeys{
         "yarn alone: pairs that turn less often are changed wholly; default: 1, the paper's",
         kPositive},
     Key{"model", "rope_attention_factor", SETTING(model.rotary.attention_factor), "", "",
-        "yarn alone: what queries and keys are multiplied by; default: 0, which stands for what "
-        "the paper suggests, 0.1 ln(rope_factor) + 1",
+        "yarn and longrope alone: what queries and keys are multiplied by; default: 0, which "
+        "stands "
+        "for what the papers suggest, 0.1 ln(rope_factor) + 1 and sqrt(1 + ln(rope_factor) / "
+        "ln(original))",
         kFinite},
     Key{"model", "rope_mscale", SETTING(model.rotary.mscale), "", "",
         "yarn alone: with rope_mscale_all_dim, another attention factor, (0.1 mscale ln(factor) + "
@@ -113,20 +125,21 @@ inline constexpr std::array kRunKeys{
     Key{"model", "rope_truncate", SETTING(model.rotary.truncate), "", "",
         "yarn alone: whether the bounds between pairs are rounded to whole ones; default: true"},
     Key{"model", "attention_bias", SETTING(model.attention_bias), "", "",
-        "llama alone: biases of the queries', keys', values' and output's products; default: "
-        "false, Llama's"},
+        "Where a kind has the choice: biases of the queries', keys', values' and output's "
+        "products; default: false, Llama's"},
     Key{"model", "mlp_bias", SETTING(model.mlp_bias), "", "",
-        "llama alone: biases of the feed-forward products; default: false, Llama's"},
+        "Where a kind has the choice: biases of the feed-forward products; default: false, "
+        "Llama's"},
     Key{"model", "layer_norm_epsilon", SETTING(model.layer_norm_epsilon), "", "",
         "gpt2 alone: epsilon of LayerNorm; default: 1e-5, GPT-2's", kPositive},
     Key{"model", "max_position_embeddings", SETTING(model.max_position_embeddings), "", "tokens",
         "Length of the sequences that the model is meant for; default: batch.seq_len. gpt2: rows "
-        "of the table of positions, at least batch.seq_len. llama: bounds nothing, but rope_type "
+        "of the table of positions, at least batch.seq_len. Others: bounds nothing, but rope_type "
         "dynamic and the defaults of others start from it",
         from_one_to(1048576)},
     Key{"model", "tie_word_embeddings", SETTING(model.tie_word_embeddings), "", "",
-        "One matrix for embedding and head; default: true for gpt2 and false for llama, as they "
-        "were published",
+        "One matrix for embedding and head; default: true for gpt2, smollm3 and Gemma's kinds and "
+        "false for others, as they were published",
         kAny, "tie_embeddings tie_weights tied_embeddings"},
     Key{"model", "initializer_range", SETTING(model.initializer_range), "0.02", "",
         "Standard deviation of initial weights; Llama's and GPT-2's", kFinite,

@@ -15,9 +15,10 @@ struct Settings : actors::RunSpec {
   std::vector<std::string> derived;  ///< run.derived
   std::vector<std::string> changed;  ///< run.changed
 
-  std::string model_from;  ///< model.from
-  Data::Source text;       ///< data.files and data.tokens, in place of data.sources
-  Eval::Set eval_text;     ///< eval.files and the keys for them, in place of eval.sets
+  std::string model_from;    ///< model.from
+  std::string model_config;  ///< model.config, whose fields are members of the model too
+  Data::Source text;         ///< data.files and data.tokens, in place of data.sources
+  Eval::Set eval_text;       ///< eval.files and the keys for them, in place of eval.sets
   std::array<double, 2> betas{};
 
   /// A table [[stage]]: what a stage has other than [mesh] says; 0: as it says.

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "stages/files/checkpoint/checkpoint.h"
+#include "stages/files/hugging_face/layer_fields.h"
 
 namespace troupe::launch {
 namespace {
@@ -17,8 +18,8 @@ constexpr std::array kKindKeys{
     KindKey{"rope_theta", &Traits::learns_positions, false,
             "leave it out, as positions are learned (model.max_position_embeddings)"},
     KindKey{"rope_type", &Traits::learns_positions, false, "leave it out"},
-    KindKey{"attention_bias", &Traits::chooses_biases, true, "leave it out, as {} has biases"},
-    KindKey{"mlp_bias", &Traits::chooses_biases, true, "leave it out, as {} has biases"},
+    KindKey{"attention_bias", &Traits::chooses_attention_bias, true, "leave it out, as {} has {}"},
+    KindKey{"mlp_bias", &Traits::chooses_mlp_bias, true, "leave it out, as {} has {}"},
     KindKey{"layer_norm_epsilon", &Traits::has_layer_norm, true, "model.rms_norm_eps"},
 };
 constexpr std::string_view kRotary = "rope_";
@@ -46,8 +47,10 @@ void fix(Manifest& m, const Key& key, const Value& value) {
 void take_model(const stages::ModelConfig& model, Manifest& m) {
   Settings source;
   source.model = model;
+  source.model_config = stages::layer_text_of(model);
   for (const Key& key : manifest_keys())
-    if (describes(model, key)) fix(m, key, key.get(&source));
+    if (describes(model, key) && !(key.is_rare && key.get(&source) == m.value(key)))
+      fix(m, key, key.get(&source));
   m.derive(m->model.initializer_range, model.initializer_range);
   m.derive(m->model.hidden_dropout, model.hidden_dropout);
   m.derive(m->model.attention_dropout, model.attention_dropout);

@@ -5,7 +5,7 @@
 namespace troupe::launch {
 
 /// A key of [model] that only kinds with a trait read, or only those without it, and what to do in
-/// a model of another kind, for whose name {} stands.
+/// a model of another kind, for whose name a first {} stands, and for its biases the next.
 struct KindKey {
   std::string_view name;
   bool stages::KindTraits::*trait;

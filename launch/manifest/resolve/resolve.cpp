@@ -17,6 +17,7 @@
 #include "schedules/generators/generators.h"
 #include "stages/corpus/chat/chat_date.h"
 #include "stages/corpus/chat/chat_template.h"
+#include "stages/files/hugging_face/layer_fields.h"
 #include "stages/storage/input_file.h"
 
 namespace troupe::launch {
@@ -50,6 +51,17 @@ void resolve_rotary(Manifest& m) {
   m.derive(rotary.truncate, fallback.truncate);
 }
 
+/// Sets the members of the model that model.config holds, and says all of them there.
+void resolve_layers(Manifest& m) {
+  std::string& text = m->model_config;
+  try {
+    stages::read_layer_text(text, m->model);
+  } catch (const Error& error) {
+    m.fail(text, "{}", error.what());
+  }
+  text = stages::layer_text_of(m->model);
+}
+
 void resolve_model(Manifest& m) {
   stages::ModelConfig& model = m->model;
   const std::int64_t heads = model.num_attention_heads, hidden = model.hidden_size;
@@ -62,7 +74,7 @@ void resolve_model(Manifest& m) {
   m.derive(model.mlp_bias, false);
   resolve_rotary(m);
   m.derive(model.tie_word_embeddings, stages::traits_of(model.kind).ties_embeddings);
-  if (m.given(model.head_dim)) return;
+  if (m.given(model.head_dim)) return resolve_layers(m);
   if (hidden % heads != 0) {
     const std::int64_t low = std::max<std::int64_t>(hidden / heads, 1);
     m.fail(model.num_attention_heads,
@@ -71,6 +83,7 @@ void resolve_model(Manifest& m) {
            hidden, heads, low * heads, (low + 1) * heads);
   }
   m.resolve(model.head_dim, hidden / heads);
+  resolve_layers(m);
 }
 
 /// The steps of the decay: those after the warm-up, or the last tenth.

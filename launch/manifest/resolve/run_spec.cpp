@@ -8,6 +8,7 @@
 
 #include "launch/host/host_list.h"
 #include "schedules/plan/counted.h"
+#include "stages/files/hugging_face/layer_fields.h"
 
 namespace troupe::launch {
 
@@ -68,6 +69,7 @@ std::vector<std::vector<std::string>> stage_hosts_of(const Manifest& m,
 
 actors::RunSpec to_run_spec(const Manifest& m) {
   actors::RunSpec spec = *m;
+  stages::read_layer_text(m->model_config, spec.model);
   if (spec.checkpoint.resume.empty()) {
     spec.checkpoint.resume = m->model_from;
     spec.checkpoint.weights_only = true;

@@ -188,6 +188,7 @@ std::string Manifest::to_toml(Keys keys) const {
   std::string_view table;
   for (const Key& key : manifest_keys()) {
     if (keys == Keys::given && !given(key)) continue;
+    if (key.is_rare && is_default(key)) continue;
     if (key.table != table) out += fmt::format("{}[{}]\n", out.empty() ? "" : "\n", key.table);
     table = key.table;
     if (has(key)) out += setting_line(key.name, value(key));

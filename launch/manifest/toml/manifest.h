@@ -118,8 +118,8 @@ class Manifest {
   /// Which keys to print: all, or only those that the user set.
   enum class Keys { all, given };
   /// The resolved manifest as TOML. parse(to_toml()) gives the same settings, and run.derived tells
-  /// the derived keys from those that the user set. A list that does not fit 100 columns gets one
-  /// line for each item.
+  /// the derived keys from those that the user set. Rare keys with their default are left out. A
+  /// list that does not fit 100 columns gets one line for each item.
   std::string to_toml(Keys keys = Keys::all) const;
 
  private:

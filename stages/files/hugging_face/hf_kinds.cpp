@@ -248,7 +248,7 @@ HfKind hf_phi3() {
           {.vocab = 32064, .hidden = 3072, .intermediate = 8192, .positions = 4096, .eps = 1e-5}),
       0, WindowedLayers::by_kind);
   kind.fields = kDropoutFields;
-  kind.rope = {.turns_parts = true, .has_longrope = true, .original = 4096};
+  kind.rope = {.turns_parts = true, .original = 4096};
   kind.read_rest = read_phi3_rest;
   return kind;
 }

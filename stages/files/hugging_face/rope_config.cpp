@@ -33,19 +33,21 @@ constexpr std::array<std::string_view, 3> kNeeded{kFactor, "low_freq_factor", "h
 constexpr std::array kFactors{std::pair("short_factor", &Rotary::short_factor),
                               std::pair("long_factor", &Rotary::long_factor)};
 
-RotaryType type_of(ConfigFields& rope, const RopeRules& rules) {
+/// LongRoPE also by its older names.
+RotaryType type_of(ConfigFields& rope, ModelKind kind) {
+  const bool has_longrope = traits_of(kind).has_longrope;
   const std::string old = rope.get<std::string>(kOldType, "default");
   const std::string name = rope.get(kType, old);
-  if (rules.has_longrope && (name == "su" || name == "yarn")) return RotaryType::longrope;
+  if (has_longrope && (name == "su" || name == "yarn")) return RotaryType::longrope;
   RotaryType type = RotaryType::standard;
   const bool is_known = tensor::find_rotary_type(name, type);
-  const bool is_allowed = rules.has_longrope
+  const bool is_allowed = has_longrope
                               ? type == RotaryType::standard || type == RotaryType::longrope
                               : type != RotaryType::longrope;
   if (!is_known || !is_allowed)
     rope.refuse(rope.value(kType).is_null() ? kOldType : kType,
-                rules.has_longrope ? "expected default or longrope"
-                                   : "expected default, linear, dynamic, yarn or llama3");
+                has_longrope ? "expected default or longrope"
+                             : "expected default, linear, dynamic, yarn or llama3");
   return type;
 }
 
@@ -75,7 +77,7 @@ std::optional<double> number_of(ConfigFields& rope, const std::string& name, con
 void read_rope_object(ConfigFields& fields, ConfigFields& rope, const RopeRules& rules,
                       const ModelConfig& model, Rotary& rotary) {
   rotary.theta = rope.find<double>(kTheta).value_or(rotary.theta);
-  rotary.type = type_of(rope, rules);
+  rotary.type = type_of(rope, model.kind);
   if (!rules.turns_parts && rope.find<double>(kPartial).value_or(1) != 1)
     rope.refuse(kPartial, "Troupe rotates whole heads");
   // transformers multiplies queries and keys by it, and takes only null for what the paper

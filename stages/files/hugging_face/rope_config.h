@@ -12,7 +12,6 @@ namespace troupe::stages {
 /// What transformers does otherwise with the rotary embedding of some kinds.
 struct RopeRules {
   bool turns_parts = false;   ///< partial_rotary_factor
-  bool has_longrope = false;  ///< also by its older names su and yarn
   std::int64_t original = 0;  ///< original_max_position_embeddings beside the object if missing
   bool is_by_layer = false;   ///< layers with a window have another one
 };
