@@ -55,12 +55,13 @@ inline double reciprocal_rms(const double* x, Index channels, double eps) {
   return 1.0 / std::sqrt(squares / static_cast<double>(channels) + eps);
 }
 
-inline Values rms_norm(const Values& x, const Values& w, double eps) {
+/// The weights are plus + w.
+inline Values rms_norm(const Values& x, const Values& w, double eps, double plus = 0) {
   const Index channels = w.size();
   Values y(x.size());
   for (Index row = 0; row < x.size(); row += channels) {
     const double rstd = reciprocal_rms(&x[row], channels, eps);
-    for (Index c = 0; c < channels; ++c) y[row + c] = x[row + c] * rstd * w[c];
+    for (Index c = 0; c < channels; ++c) y[row + c] = x[row + c] * rstd * (plus + w[c]);
   }
   return y;
 }
@@ -69,16 +70,16 @@ struct NormGradient {
   Values dx, dw;
 };
 inline NormGradient rms_norm_backward(const Values& dy, const Values& x, const Values& w,
-                                      double eps) {
+                                      double eps, double plus = 0) {
   const Index channels = w.size();
   NormGradient g{Values(x.size()), Values(channels)};
   for (Index row = 0; row < x.size(); row += channels) {
     const double rstd = reciprocal_rms(&x[row], channels, eps);
     double dot = 0;
-    for (Index c = 0; c < channels; ++c) dot += dy[row + c] * w[c] * x[row + c];
+    for (Index c = 0; c < channels; ++c) dot += dy[row + c] * (plus + w[c]) * x[row + c];
     const double pull = dot * rstd * rstd * rstd / static_cast<double>(channels);
     for (Index c = 0; c < channels; ++c) {
-      g.dx[row + c] = rstd * dy[row + c] * w[c] - pull * x[row + c];
+      g.dx[row + c] = rstd * dy[row + c] * (plus + w[c]) - pull * x[row + c];
       g.dw[c] += dy[row + c] * x[row + c] * rstd;
     }
   }
@@ -165,6 +166,9 @@ struct AttentionDims {
   bool causal = true;
   Values mask = {};     // [B, S, S], added to the scaled scores; none if empty
   Values factors = {};  // [H, B, S, S], of the probabilities; 1 if empty
+  Index window = 0;     // keys that a query sees, itself among them; 0: all
+  double scale = 0;     // of the scores; 0: 1 / sqrt(head_dim)
+  double cap = 0;       // c of c * tanh(score / c); 0: none
 
   Index group() const { return heads / kv_heads; }
   Index row() const { return (heads + 2 * kv_heads) * head_dim; }  // columns of qkv
@@ -174,7 +178,20 @@ struct AttentionDims {
   /// What the mask adds to the score of query s and key j.
   double added(Index b, Index s, Index j) const {
     if (causal && j > s) return -std::numeric_limits<double>::infinity();
+    if (window > 0 && s >= j + window) return -std::numeric_limits<double>::infinity();
     return mask.empty() ? 0 : mask[(b * seq_len + s) * seq_len + j];
+  }
+  double score_scale() const {
+    return scale == 0 ? 1 / std::sqrt(static_cast<double>(head_dim)) : scale;
+  }
+  /// The score of a product, and its slope.
+  double score(double product) const {
+    const double scaled = product * score_scale();
+    return cap == 0 ? scaled : cap * std::tanh(scaled / cap);
+  }
+  double slope(double product) const {
+    const double ratio = cap == 0 ? 0 : std::tanh(product * score_scale() / cap);
+    return score_scale() * (1 - ratio * ratio);
   }
   double factor(Index b, Index h, Index s, Index j) const {
     return factors.empty() ? 1 : factors[((h * batch + b) * seq_len + s) * seq_len + j];
@@ -182,11 +199,13 @@ struct AttentionDims {
   Index out(Index b, Index s, Index h) const { return ((b * seq_len + s) * heads + h) * head_dim; }
 };
 
-/// Rotates (sign 1) or rotates back (sign -1) every query and key head of qkv, if dims say so. The
+/// Rotates (sign 1) or rotates back (sign -1) every query and key head of qkv, or a part of it, if
+/// dims say so. The
 /// angles are float32 numbers by definition: position * frequency, each rounded.
 inline void rotate(Values& qkv, const AttentionDims& dims, double sign) {
   if (!dims.rotary) return;
-  const Index half = dims.head_dim / 2;
+  const auto half = static_cast<Index>(
+      tensor::rotary_dim(*dims.rotary, static_cast<std::int64_t>(dims.head_dim)) / 2);
   std::vector<float> frequencies(half);
   tensor::inverse_frequencies(*dims.rotary, static_cast<std::int64_t>(dims.seq_len), frequencies);
   const double scaling = tensor::attention_scaling(*dims.rotary);
@@ -204,6 +223,12 @@ inline void rotate(Values& qkv, const AttentionDims& dims, double sign) {
   }
 }
 
+inline double product(const double* a, const double* b, Index count) {
+  double sum = 0;
+  for (Index i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
 /// Probabilities of one query over all positions; `lse` receives the log of their normalizer. All
 /// are zero, and lse is -inf, if the query sees no key.
 inline Values attention_row(const Values& rotated, const AttentionDims& dims, Index b, Index h,
@@ -214,9 +239,7 @@ inline Values attention_row(const Values& rotated, const AttentionDims& dims, In
     p[j] = dims.added(b, s, j);
     if (std::isinf(p[j])) continue;
     const double* k = &rotated[dims.key(b, j, h / dims.group())];
-    double product = 0;
-    for (Index d = 0; d < dims.head_dim; ++d) product += q[d] * k[d];
-    p[j] += product / std::sqrt(static_cast<double>(dims.head_dim));
+    p[j] += dims.score(product(q, k, dims.head_dim));
   }
   const double max = *std::max_element(p.begin(), p.end());
   double sum = 0;
@@ -257,7 +280,6 @@ inline AttentionResult attention(Values qkv, const AttentionDims& dims) {
 inline Values attention_backward(const Values& dout, Values qkv, const AttentionDims& dims) {
   rotate(qkv, dims, 1);
   Values dqkv(qkv.size());
-  const double scale = 1.0 / std::sqrt(static_cast<double>(dims.head_dim));
   for (Index b = 0; b < dims.batch; ++b) {
     for (Index h = 0; h < dims.heads; ++h) {
       const Index kv = h / dims.group();
@@ -279,9 +301,9 @@ inline Values attention_backward(const Values& dout, Values qkv, const Attention
         }
         for (Index j = 0; j < dims.seq_len; ++j) {
           if (p[j] == 0) continue;
-          const double dscore = p[j] * (dp[j] - delta) * scale;
           const Index query = dims.query(b, s, h), key = dims.key(b, j, kv);
           const double *q = &qkv[query], *k = &qkv[key];
+          const double dscore = p[j] * (dp[j] - delta) * dims.slope(product(q, k, dims.head_dim));
           double *dq = &dqkv[query], *dk = &dqkv[key];
           for (Index d = 0; d < dims.head_dim; ++d) {
             dq[d] += dscore * k[d];
