@@ -1,0 +1,186 @@
+#include "stages/model/model_kinds.h"
+
+#include <boost/test/unit_test.hpp>
+#include <string>
+#include <vector>
+
+#include "stages/files/safetensors/stored_tensor.h"
+#include "stages/model/computation.h"
+#include "stages/model/sharding.h"
+
+// What distinguishes the kinds: their parameters, and which attention each layer has.
+
+BOOST_AUTO_TEST_SUITE(model_kinds_test)
+
+using namespace troupe::stages;
+
+namespace {
+
+ModelConfig small_of(ModelKind kind) {
+  return {.kind = kind,
+          .hidden_size = 96,
+          .intermediate_size = 224,
+          .num_hidden_layers = 6,
+          .num_attention_heads = 6,
+          .num_key_value_heads = 2,
+          .head_dim = 20,
+          .vocab_size = 256};
+}
+
+/// The names of one layer's parameters in canonical order, without what all of them begin with, and
+/// ".weight" at the end.
+std::vector<std::string> layer_of(const ModelConfig& model) {
+  const std::string prefix = "model.layers.1.", suffix = ".weight";
+  std::vector<std::string> names;
+  for (const ParameterInfo& info : parameters_of(model)) {
+    if (info.layer != 1) continue;
+    BOOST_TEST(info.name.starts_with(prefix));
+    std::string name = info.name.substr(prefix.size());
+    if (name.ends_with(suffix)) name.resize(name.size() - suffix.size());
+    names.push_back(name);
+  }
+  return names;
+}
+
+using Names = std::vector<std::string>;
+
+Names joined(std::initializer_list<Names> parts) {
+  Names all;
+  for (const Names& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+const Names kQkv{"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"};
+const Names kQkvBias{"self_attn.q_proj.bias", "self_attn.k_proj.bias", "self_attn.v_proj.bias"};
+const Names kHeadNorms{"self_attn.q_norm", "self_attn.k_norm"};
+const Names kOut{"self_attn.o_proj"};
+const Names kMlp{"mlp.gate_proj", "mlp.up_proj", "mlp.down_proj"};
+const Names kFirst{"input_layernorm"}, kSecond{"post_attention_layernorm"};
+
+std::string shape_of(const ModelConfig& model, const std::string& name) {
+  return troupe::tensor::to_string(parameters_by_name(model).at("model.layers.1." + name).shape);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_layer_has_the_parameters_of_its_kind) {
+  const Names llama = joined({kFirst, kQkv, kOut, kSecond, kMlp});
+  for (const ModelKind kind : {ModelKind::llama, ModelKind::mistral, ModelKind::smollm3,
+                               ModelKind::gemma, ModelKind::granite})
+    BOOST_TEST(layer_of(small_of(kind)) == llama, name_of(kind));
+  BOOST_TEST(layer_of(small_of(ModelKind::qwen2)) ==
+             joined({kFirst, kQkv, kQkvBias, kOut, kSecond, kMlp}));
+  BOOST_TEST(layer_of(small_of(ModelKind::qwen3)) ==
+             joined({kFirst, kQkv, kHeadNorms, kOut, kSecond, kMlp}));
+  const Names around{"pre_feedforward_layernorm"}, last{"post_feedforward_layernorm"};
+  BOOST_TEST(layer_of(small_of(ModelKind::gemma2)) ==
+             joined({kFirst, kQkv, kOut, kSecond, around, kMlp, last}));
+  BOOST_TEST(layer_of(small_of(ModelKind::gemma3_text)) ==
+             joined({kFirst, kQkv, kHeadNorms, kOut, kSecond, around, kMlp, last}));
+  BOOST_TEST(layer_of(small_of(ModelKind::olmo2)) ==
+             joined({kQkv, kHeadNorms, kOut, kSecond, kMlp, last}));
+  BOOST_TEST(layer_of(small_of(ModelKind::phi3)) ==
+             Names({"input_layernorm", "self_attn.qkv_proj.q", "self_attn.qkv_proj.k",
+                    "self_attn.qkv_proj.v", "self_attn.o_proj", "post_attention_layernorm",
+                    "mlp.gate_up_proj.gate", "mlp.gate_up_proj.up", "mlp.down_proj"}));
+}
+
+BOOST_AUTO_TEST_CASE(biases_that_a_kind_chooses_are_of_the_output_too) {
+  ModelConfig qwen3 = small_of(ModelKind::qwen3);
+  qwen3.attention_bias = true;
+  BOOST_TEST(
+      layer_of(qwen3) ==
+      joined({kFirst, kQkv, kQkvBias, kHeadNorms, kOut, {"self_attn.o_proj.bias"}, kSecond, kMlp}));
+  ModelConfig qwen2 = small_of(ModelKind::qwen2);
+  qwen2.attention_bias = true;
+  BOOST_TEST(layer_of(qwen2) == joined({kFirst, kQkv, kQkvBias, kOut, kSecond, kMlp}));
+}
+
+BOOST_AUTO_TEST_CASE(norms_of_queries_and_keys_are_of_a_head_or_of_all) {
+  BOOST_TEST(shape_of(small_of(ModelKind::qwen3), "self_attn.q_norm.weight") == "[20]");
+  BOOST_TEST(shape_of(small_of(ModelKind::qwen3), "self_attn.k_norm.weight") == "[20]");
+  BOOST_TEST(shape_of(small_of(ModelKind::olmo2), "self_attn.q_norm.weight") == "[120]");
+  BOOST_TEST(shape_of(small_of(ModelKind::olmo2), "self_attn.k_norm.weight") == "[40]");
+  const ModelConfig olmo2 = small_of(ModelKind::olmo2);
+  const auto infos = parameters_by_name(olmo2);
+  const auto region = [&](const char* name) {
+    return region_of(infos.at(std::string("model.layers.1.self_attn.") + name), olmo2,
+                     {.size = 2, .shard = 1});
+  };
+  BOOST_TEST(region("q_norm.weight").row == 60);
+  BOOST_TEST(region("k_norm.weight").row == 20);
+  BOOST_TEST(region("k_norm.weight").rows == 20);
+}
+
+BOOST_AUTO_TEST_CASE(parameters_of_one_tensor_follow_each_other_in_files) {
+  const ModelConfig phi3 = small_of(ModelKind::phi3);
+  std::int64_t next = 0;
+  for (const ParameterInfo& info : parameters_of(phi3)) {
+    if (info.stored.tensor != "model.layers.5.self_attn.qkv_proj.weight") continue;
+    BOOST_TEST(info.stored.first_row == next);
+    BOOST_TEST(info.stored.rows == (6 + 2 * 2) * 20);
+    BOOST_TEST(!info.stored.transposed);
+    BOOST_TEST(info.is_joined == (next > 0));
+    next += info.shape[0];
+  }
+  BOOST_TEST(next == 200);
+  for (const StoredTensor& tensor : stored_tensors(phi3))
+    if (tensor.name == "model.layers.5.mlp.gate_up_proj.weight")
+      BOOST_TEST((tensor.shape == troupe::tensor::Shape{448, 96}));
+}
+
+BOOST_AUTO_TEST_CASE(layers_differ_in_windows_and_rotation) {
+  const auto windows = [](const ModelConfig& model) {
+    std::vector<std::int64_t> all;
+    for (std::int64_t layer = 0; layer < model.num_hidden_layers; ++layer)
+      all.push_back(attention_of(model, layer).window);
+    return all;
+  };
+  using Windows = std::vector<std::int64_t>;
+  ModelConfig model = small_of(ModelKind::gemma2);
+  model.sliding_window = 9;
+  BOOST_TEST(windows(model) == Windows({9, 0, 9, 0, 9, 0}));
+  BOOST_TEST(attentions_of(model).size() == 2u);
+  model.kind = ModelKind::gemma3_text;
+  BOOST_TEST(windows(model) == Windows({9, 9, 9, 9, 9, 0}));
+  model.layer_types = std::vector(6, LayerType::full);
+  model.layer_types[4] = LayerType::sliding;
+  BOOST_TEST(windows(model) == Windows({0, 0, 0, 0, 9, 0}));
+  model.local_rotary = troupe::tensor::Rotary{.theta = 77};
+  BOOST_TEST(attention_of(model, 4).rotary->theta == 77);
+  BOOST_TEST(attention_of(model, 3).rotary->theta == 1e4);
+  model.no_rope_layers = {1, 1, 1, 0, 0, 1};
+  BOOST_TEST(!attention_of(model, 3).rotary);
+  BOOST_TEST(!attention_of(model, 4).rotary);
+  BOOST_TEST(attentions_of(model).size() == 3u);
+  // A part of the model keeps what each of its layers has.
+  const std::vector<int> layers{3, 4};
+  const ModelConfig part = with_layers(model, layers);
+  BOOST_TEST(windows(part) == Windows({0, 9}));
+  BOOST_TEST(part.no_rope_layers == std::vector({0, 0}));
+  ModelConfig gemma2 = small_of(ModelKind::gemma2);
+  gemma2.sliding_window = 9;
+  BOOST_TEST(windows(with_layers(gemma2, layers)) == Windows({0, 9}));
+  const ModelConfig llama = small_of(ModelKind::llama);
+  BOOST_TEST(attentions_of(llama).size() == 1u);
+  BOOST_TEST(with_layers(llama, layers).layer_types.empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_layers_and_scales_cannot_be_is_told) {
+  const auto told = [](const auto& change, const char* word) {
+    ModelConfig model = small_of(ModelKind::gemma2);
+    change(model);
+    const std::string sentence = check_model(model).sentence;
+    BOOST_TEST(sentence.find(word) != std::string::npos, word << ": " << sentence);
+  };
+  BOOST_TEST(check_model(small_of(ModelKind::gemma2)).empty());
+  told([](ModelConfig& m) { m.layer_types.resize(5); }, "layer_types");
+  told([](ModelConfig& m) { m.no_rope_layers.resize(7); }, "no_rope_layers");
+  told([](ModelConfig& m) { m.sliding_window = -1; }, "sliding_window");
+  told([](ModelConfig& m) { m.attn_logit_softcapping = -1; }, "attn_logit_softcapping");
+  told([](ModelConfig& m) { m.logits_scaling = 0; }, "logits_scaling");
+  told([](ModelConfig& m) { m.local_rotary = troupe::tensor::Rotary{.theta = 0}; }, "rope_theta");
+  told([](ModelConfig& m) { m.rotary.type = troupe::tensor::RotaryType::longrope; }, "rope_");
+}
+
+BOOST_AUTO_TEST_SUITE_END()
