@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tensor/cpu/ops/random_fills.h"
+#include "tests/support/families.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/reference_models.h"
 #include "tests/support/test_device.h"
@@ -46,7 +47,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 
 using tensor::RotaryType;
 
-const std::vector<Case> kCases = {
+const std::vector<Case> kLlamaAndGpt2 = {
     {"plain", {32, 48, 2, 4, 4, 8, 50}, {}, 2, 16},
     {"grouped query, tied", {24, 40, 3, 6, 2, 4, 33}, {.tie_word_embeddings = true}, 3, 11},
     {"odd sizes, one kv head",
@@ -90,6 +91,18 @@ const std::vector<Case> kCases = {
      1,
      70},
 };
+
+/// The families, each once.
+std::vector<Case> all_cases() {
+  std::vector<Case> all = kLlamaAndGpt2;
+  for (const char* family : kFamilies) {
+    Case c{family, {32, 48, 3, 4, 2, 8, 50}, {}, 2, 13};
+    c.rest = as_family(c.model(), family);
+    all.push_back(c);
+  }
+  return all;
+}
+const std::vector<Case> kCases = all_cases();
 
 PipelineSpec whole(const Case& c) {
   return {.model = c.model(),

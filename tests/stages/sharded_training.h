@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/families.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/test_device.h"
 #include "tests/tensor/thread_group.h"
@@ -33,6 +34,7 @@ struct Setup {
   std::int64_t vocab = 61;
   double dropout = 0;
   double lr = 1e-2;
+  std::string_view family = {};  ///< as_family()
   int shards = 1;
   bool sequence_parallel = false;
   std::vector<int> layers_of_chunk = {3};
@@ -55,23 +57,24 @@ inline Tokens tokens_of(const Setup& setup, std::uint64_t seed) {
 }
 
 inline stages::ModelConfig model_of(const Setup& setup) {
-  return {.kind = setup.kind,
-          .hidden_size = 48,
-          .intermediate_size = 72,
-          .num_hidden_layers = 3,
-          .num_attention_heads = 12,
-          .num_key_value_heads = setup.kv_heads,
-          .head_dim = 4,
-          .vocab_size = setup.vocab,
-          .attention_bias = setup.biases,
-          .mlp_bias = setup.biases,
-          .max_position_embeddings = kTokens / 2 + 3,
-          .tie_word_embeddings = setup.tied,
-          .initializer_range = 0.1,
-          .hidden_dropout = setup.dropout,
-          .attention_dropout = setup.dropout,
-          .loss_chunk = setup.loss_chunk,
-          .dtype = setup.dtype};
+  const stages::ModelConfig sizes{.kind = setup.kind,
+                                  .hidden_size = 48,
+                                  .intermediate_size = 72,
+                                  .num_hidden_layers = 3,
+                                  .num_attention_heads = 12,
+                                  .num_key_value_heads = setup.kv_heads,
+                                  .head_dim = 4,
+                                  .vocab_size = setup.vocab,
+                                  .attention_bias = setup.biases,
+                                  .mlp_bias = setup.biases,
+                                  .max_position_embeddings = kTokens / 2 + 3,
+                                  .tie_word_embeddings = setup.tied,
+                                  .initializer_range = 0.1,
+                                  .hidden_dropout = setup.dropout,
+                                  .attention_dropout = setup.dropout,
+                                  .loss_chunk = setup.loss_chunk,
+                                  .dtype = setup.dtype};
+  return as_family(sizes, setup.family);
 }
 
 /// What one shard holds of a parameter: the gradient of the first step, from equal weights, and the
@@ -139,6 +142,8 @@ using Collectives = std::map<std::string, std::int64_t>;
 inline std::vector<Shard> train_all(const Setup& setup, Collectives* of_backwards = nullptr) {
   if (setup.shards == 1) return {train(setup, 0, {})};
   const int sharing = stages::shards_per_kv_head(model_of(setup), setup.shards);
+  const bool sums = stages::sums_gradients(
+      model_of(setup), {.size = setup.shards, .sequence_parallel = setup.sequence_parallel});
   const auto forward = std::make_shared<Meeting>(setup.shards);
   const auto backward = std::make_shared<Meeting>(setup.shards);
   std::vector<std::shared_ptr<Meeting>> heads;
@@ -153,12 +158,11 @@ inline std::vector<Shard> train_all(const Setup& setup, Collectives* of_backward
         ThreadGroup f(forward, i, setup.moves), b(backward, i, setup.moves);
         ThreadGroup head(heads[static_cast<std::size_t>(i / sharing)], i % sharing, setup.moves);
         try {
-          shards[static_cast<std::size_t>(i)] =
-              train(setup, i,
-                    {.forward = &f,
-                     .backward = &b,
-                     .gradients = setup.sequence_parallel ? &b : nullptr,
-                     .kv_head = sharing > 1 ? &head : nullptr});
+          shards[static_cast<std::size_t>(i)] = train(setup, i,
+                                                      {.forward = &f,
+                                                       .backward = &b,
+                                                       .gradients = sums ? &b : nullptr,
+                                                       .kv_head = sharing > 1 ? &head : nullptr});
           if (i == 0 && of_backwards)
             for (const auto& [name, traffic] : b.traffic()) (*of_backwards)[name] = traffic.calls;
         } catch (const std::exception& fault) {

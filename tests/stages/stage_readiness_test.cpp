@@ -3,6 +3,7 @@
 #include <set>
 
 #include "stages/decoder/stage/transformer_stage.h"
+#include "tests/support/families.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/test_device.h"
 
@@ -32,6 +33,7 @@ std::vector<stages::ModelConfig> models() {
   all[3].num_key_value_heads = 2;
   all[3].max_position_embeddings = 8;
   all[3].tie_word_embeddings = true;
+  for (const char* family : kFamilies) all.push_back(as_family(llama, family));
   return all;
 }
 

@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "tests/support/families.h"
 #include "tests/support/null_device.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/recomputes.h"
@@ -46,6 +47,11 @@ stages::ModelConfig gpt2() {
   model.num_key_value_heads = 4;
   model.max_position_embeddings = kTokens;
   return model;
+}
+
+/// A family with norms after sublayers, of queries and keys, or multipliers.
+stages::ModelConfig family(const char* name, tensor::DType dtype = tensor::DType::f32) {
+  return as_family(llama(dtype), name);
 }
 
 PipelineSpec spec_of(const stages::ModelConfig& model, const Cut& cut, Order order) {
@@ -112,8 +118,10 @@ std::int64_t activations(int live, int deferred, const Recompute& recompute) {
 
 BOOST_AUTO_TEST_CASE(recompute_changes_no_bit) {
   std::size_t next = 0;  // each way meets each cut, but not in each order
-  for (const auto& model : {llama(tensor::DType::f32), llama(tensor::DType::bf16),
-                            llama(tensor::DType::f32, 0.1), gpt2()}) {
+  for (const auto& model :
+       {llama(tensor::DType::f32), llama(tensor::DType::bf16), llama(tensor::DType::f32, 0.1),
+        gpt2(), family("qwen3"), family("gemma2", tensor::DType::bf16), family("gemma3_text"),
+        family("granite"), family("olmo2")}) {
     const Trained kept = train(spec_of(model, kCuts[0], Order::one_by_one));
     for (const Order order : {Order::one_by_one, Order::late_weights, Order::mixed_backward}) {
       for (const Recompute& recompute : ways_to_recompute()) {
@@ -131,7 +139,8 @@ BOOST_AUTO_TEST_CASE(recompute_changes_no_bit) {
 
 BOOST_AUTO_TEST_CASE(documents_are_computed_again_with_the_same_bits) {
   std::size_t next = 0;
-  for (const auto& model : {llama(tensor::DType::bf16), gpt2()}) {
+  for (const auto& model :
+       {llama(tensor::DType::bf16), gpt2(), family("gemma3_text"), family("olmo2")}) {
     PipelineSpec spec = spec_of(model, kCuts[0], Order::one_by_one);
     spec.documents = stages::Documents::packed;
     const Trained kept = train(spec);

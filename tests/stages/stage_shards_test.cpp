@@ -27,6 +27,18 @@ BOOST_AUTO_TEST_CASE(shards_of_gpt2_compute_what_one_stage_computes) {
         {.kind = stages::ModelKind::gpt2, .tied = tied, .kv_heads = 12, .vocab = 61});
 }
 
+BOOST_AUTO_TEST_CASE(shards_of_families_compute_what_one_stage_computes) {
+  for (const char* family : kFamilies) BOOST_TEST_CONTEXT(family) {
+      check_all_shardings({.tied = true, .kv_heads = 2, .family = family});
+      check_all_shardings({.kv_heads = 12, .family = family, .packed = true});
+    }
+}
+
+// Capped logits are kept where the shards' loss overwrites them.
+BOOST_AUTO_TEST_CASE(shards_cap_logits_in_parts) {
+  check_all_shardings({.tied = true, .kv_heads = 2, .family = "gemma2", .loss_chunk = 5});
+}
+
 BOOST_AUTO_TEST_CASE(shards_drop_what_one_stage_drops) {
   struct Placed {
     std::int64_t kv_heads;

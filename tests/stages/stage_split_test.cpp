@@ -4,6 +4,7 @@
 #include <boost/test/data/test_case.hpp>
 #include <boost/test/unit_test.hpp>
 
+#include "tests/support/families.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/test_device.h"
 
@@ -25,6 +26,7 @@ struct Kind {
   double dropout = 0;
   bool biases = false;
   bool packed = false;
+  std::string_view family = {};  ///< as_family()
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) {
   return out << kind.name;
@@ -40,7 +42,20 @@ const std::vector<Kind> kKinds = {
     {"float32, biases", tensor::DType::f32, false, 0, true},
     {"bfloat16, biases", tensor::DType::bf16, true, 0, true},
     {"packed documents", tensor::DType::f32, false, 0, false, true},
-    {"packed documents, bfloat16, tied, dropout", tensor::DType::bf16, true, 0.2, false, true}};
+    {"packed documents, bfloat16, tied, dropout", tensor::DType::bf16, true, 0.2, false, true},
+    {"mistral", tensor::DType::f32, false, 0, false, false, "mistral"},
+    {"qwen2", tensor::DType::bf16, true, 0, false, false, "qwen2"},
+    {"qwen3", tensor::DType::bf16, false, 0, false, false, "qwen3"},
+    {"phi3, packed", tensor::DType::f32, false, 0, false, true, "phi3"},
+    {"smollm3", tensor::DType::f32, true, 0, false, false, "smollm3"},
+    {"gemma, dropout", tensor::DType::f32, true, 0.2, false, false, "gemma"},
+    {"gemma2", tensor::DType::f32, true, 0, false, false, "gemma2"},
+    {"gemma2, packed, bfloat16, dropout", tensor::DType::bf16, false, 0.2, false, true, "gemma2"},
+    {"gemma3", tensor::DType::f32, true, 0, false, true, "gemma3_text"},
+    {"granite", tensor::DType::f32, false, 0.2, false, false, "granite"},
+    {"granite, bfloat16", tensor::DType::bf16, true, 0, false, false, "granite"},
+    {"olmo2", tensor::DType::f32, false, 0, false, false, "olmo2"},
+    {"olmo2, packed, bfloat16, dropout", tensor::DType::bf16, true, 0.2, false, true, "olmo2"}};
 
 struct Cut {
   const char* name;
@@ -68,20 +83,21 @@ const std::vector<Cut> kCuts = {
 };
 
 stages::ModelConfig model_of(const Kind& kind) {
-  return {.hidden_size = 40,
-          .intermediate_size = 56,
-          .num_hidden_layers = 5,
-          .num_attention_heads = 4,
-          .num_key_value_heads = 2,
-          .head_dim = 10,
-          .vocab_size = 61,
-          .attention_bias = kind.biases,
-          .mlp_bias = kind.biases,
-          .tie_word_embeddings = kind.tied,
-          .initializer_range = 0.1,
-          .hidden_dropout = kind.dropout,
-          .attention_dropout = kind.dropout,
-          .dtype = kind.dtype};
+  const stages::ModelConfig sizes{.hidden_size = 40,
+                                  .intermediate_size = 56,
+                                  .num_hidden_layers = 5,
+                                  .num_attention_heads = 4,
+                                  .num_key_value_heads = 2,
+                                  .head_dim = 10,
+                                  .vocab_size = 61,
+                                  .attention_bias = kind.biases,
+                                  .mlp_bias = kind.biases,
+                                  .tie_word_embeddings = kind.tied,
+                                  .initializer_range = 0.1,
+                                  .hidden_dropout = kind.dropout,
+                                  .attention_dropout = kind.dropout,
+                                  .dtype = kind.dtype};
+  return as_family(sizes, kind.family);
 }
 
 struct Run {
