@@ -107,6 +107,12 @@ inline constexpr std::array kValueSynonyms{
     ValueSynonyms{"cluster.device", "gpu nvidia", "cuda"},
     ValueSynonyms{"model.kind", "llama2 llama3 llamaforcausallm", "llama"},
     ValueSynonyms{"model.kind", "gpt gpt2lmheadmodel", "gpt2"},
+    ValueSynonyms{"model.kind", "mistralforcausallm mistral_nemo nemo", "mistral"},
+    ValueSynonyms{"model.kind", "qwen qwen25 qwen2_5 qwen2forcausallm", "qwen2"},
+    ValueSynonyms{"model.kind", "qwen3forcausallm", "qwen3"},
+    ValueSynonyms{"model.kind", "phi phi4 phi4_mini phi3forcausallm", "phi3"},
+    ValueSynonyms{"model.kind", "gemma3 gemma3forcausallm", "gemma3_text"},
+    ValueSynonyms{"model.kind", "olmo olmo2forcausallm", "olmo2"},
 };
 
 }  // namespace troupe::launch
