@@ -19,7 +19,7 @@ struct LayerAttention {
   std::optional<tensor::Rotary> rotary;  ///< none: as they are
   bool operator==(const LayerAttention&) const = default;
 };
-/// Of a layer of the whole model.
+/// The attention of a layer, which counts from the first of the whole model.
 LayerAttention attention_of(const ModelConfig& config, std::int64_t layer);
 /// The different ones among all layers, in the order in which they come first.
 std::vector<LayerAttention> attentions_of(const ModelConfig& config);

@@ -43,7 +43,7 @@ struct ModelConfig {
   /// How queries and keys are rotated. Type dynamic has max_position_embeddings as its
   /// original_max_position_embeddings.
   tensor::Rotary rotary;
-  /// Of the layers with a window; none: as of the others.
+  /// How layers with a window rotate; none: as the others.
   std::optional<tensor::Rotary> local_rotary{};
   std::vector<int> no_rope_layers{};  ///< by layer, 0: not rotated; empty: all are rotated
   /// Keys that a query of a layer with a window sees, itself among them; 0: no layer has a window.

@@ -18,8 +18,8 @@ void read_layer_fields(ConfigFields& fields, ModelConfig& model);
 /// The fields of a config.json that read_layer_fields() reads.
 nlohmann::json layer_fields_of(const ModelConfig& model);
 
-/// The same as JSON in one line, with what is in a config.json's object of the rotary embedding and
-/// has no key in a manifest (partial_rotary_factor, short_factor, long_factor,
+/// layer_fields_of() as JSON in one line, with what is in a config.json's object of the rotary
+/// embedding and has no key in a manifest (partial_rotary_factor, short_factor, long_factor,
 /// rope_local_base_freq); an empty text if the kind has no such fields.
 std::string layer_text_of(const ModelConfig& model);
 /// Reads what layer_text_of() wrote, or a user; missing fields have transformers' defaults. Throws

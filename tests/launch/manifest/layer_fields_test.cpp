@@ -39,7 +39,8 @@ BOOST_AUTO_TEST_CASE(a_kind_begins_with_the_fields_of_its_family) {
   BOOST_TEST(set.final_logit_softcapping == 30);
   const ModelConfig phi = model_of(
       {"model.kind=phi3", "model.head_dim=16", "model.rope_type=longrope", "model.rope_factor=2",
-       R"(model.config={"partial_rotary_factor": 0.25, "short_factor": [1, 2], "long_factor": [3, 4]})"});
+       R"(model.config={"partial_rotary_factor": 0.25, "short_factor": [1, 2], )"
+       R"("long_factor": [3, 4]})"});
   BOOST_TEST(phi.rotary.dim == 4);
   BOOST_TEST(phi.rotary.long_factor == std::vector({3.0, 4.0}));
 }
