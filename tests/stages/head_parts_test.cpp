@@ -110,8 +110,10 @@ BOOST_AUTO_TEST_CASE(no_bit_depends_on_the_parts) {
   Setup tied{.dtype = tensor::DType::bf16, .tied = true, .biases = true, .dropout = 0.1};
   Setup gpt2{.kind = stages::ModelKind::gpt2, .tied = true, .kv_heads = 12, .dropout = 0.1};
   Setup packed{.dtype = tensor::DType::bf16, .kv_heads = 2, .packed = true};
+  Setup capped{.dtype = tensor::DType::bf16, .kv_heads = 2, .family = "gemma2"};
+  Setup scaled{.tied = true, .kv_heads = 2, .family = "granite"};
   std::size_t next = 0;
-  for (Setup setup : {llama, tied, gpt2, packed})
+  for (Setup setup : {llama, tied, gpt2, packed, capped, scaled})
     for (const auto& [shards, sequence_parallel] :
          {std::pair(1, false), std::pair(2, false), std::pair(2, true)}) {
       setup.shards = shards;

@@ -8,6 +8,7 @@
 
 #include "stages/decoder/stage/transformer_stage.h"
 #include "tensor/values/random.h"
+#include "tests/support/families.h"
 #include "tests/support/test_device.h"
 
 BOOST_AUTO_TEST_SUITE(initialize_test)
@@ -95,6 +96,28 @@ BOOST_DATA_TEST_CASE(weights_are_functions_of_the_whole_tensor_s_index,
                                                       << " instead of " << want);
           }
       });
+  }
+}
+
+// Of norms that multiply by 1 + weight.
+BOOST_AUTO_TEST_CASE(every_norm_begins_as_the_identity) {
+  for (const char* family : {"gemma", "gemma3_text", "qwen3", "olmo2"}) {
+    const stages::ModelConfig model = test::as_family(model_of(kKinds[0]), family);
+    const bool adds_one = traits_of(model.kind).norm_form == stages::NormForm::one_plus;
+    const auto device = test::make_test_device();
+    const auto stage = stages::make_transformer_stage(
+        {.model = model,
+         .chunks = {{.first_layer = 0, .end_layer = kLayers, .embedding = true, .head = true}},
+         .seq_len = 8,
+         .training = false},
+        *device);
+    initialize(*stage, model, kSeed, 2);
+    for (const stages::Parameter& p : stage->parameters()) {
+      if (p.weight.shape.rank() > 1) continue;
+      const float* w = test::opened(p.weight).as<float>();
+      for (std::int64_t i = 0; i < p.weight.num_elements(); ++i)
+        BOOST_REQUIRE(w[i] == (adds_one ? 0 : 1));
+    }
   }
 }
 

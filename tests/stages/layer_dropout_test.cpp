@@ -8,6 +8,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tensor/parallel/division.h"
+#include "tests/support/families.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/reference_models.h"
 #include "tests/support/test_device.h"
@@ -28,30 +29,36 @@ struct Kind {
   double hidden, attention;
   tensor::DType dtype = tensor::DType::f32;
   stages::ModelKind model = stages::ModelKind::llama;
+  std::string_view family = {};  ///< as_family()
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) {
   return out << kind.name;
 }
-const std::vector<Kind> kKinds = {{"hidden", 0.1, 0},
-                                  {"attention", 0, 0.3},
-                                  {"both", 0.2, 0.1},
-                                  {"both, bfloat16", 0.2, 0.1, tensor::DType::bf16},
-                                  {"GPT-2", 0.2, 0.1, tensor::DType::f32, stages::ModelKind::gpt2}};
+const std::vector<Kind> kKinds = {
+    {"hidden", 0.1, 0},
+    {"attention", 0, 0.3},
+    {"both", 0.2, 0.1},
+    {"both, bfloat16", 0.2, 0.1, tensor::DType::bf16},
+    {"GPT-2", 0.2, 0.1, tensor::DType::f32, stages::ModelKind::gpt2},
+    {"Gemma 2", 0.2, 0.1, tensor::DType::f32, stages::ModelKind::llama, "gemma2"},
+    {"Granite", 0.2, 0.1, tensor::DType::f32, stages::ModelKind::llama, "granite"}};
 
 stages::ModelConfig model_of(const Kind& kind) {
-  return {.kind = kind.model,
-          .hidden_size = 24,
-          .intermediate_size = 40,
-          .num_hidden_layers = 3,
-          .num_attention_heads = 6,
-          .num_key_value_heads = kind.model == stages::ModelKind::llama ? 2 : 6,
-          .head_dim = 4,
-          .vocab_size = 33,
-          .max_position_embeddings = kSeqLen,
-          .initializer_range = 0.15,
-          .hidden_dropout = kind.hidden,
-          .attention_dropout = kind.attention,
-          .dtype = kind.dtype};
+  const stages::ModelConfig sizes{
+      .kind = kind.model,
+      .hidden_size = 24,
+      .intermediate_size = 40,
+      .num_hidden_layers = 3,
+      .num_attention_heads = 6,
+      .num_key_value_heads = kind.model == stages::ModelKind::llama ? 2 : 6,
+      .head_dim = 4,
+      .vocab_size = 33,
+      .max_position_embeddings = kSeqLen,
+      .initializer_range = 0.15,
+      .hidden_dropout = kind.hidden,
+      .attention_dropout = kind.attention,
+      .dtype = kind.dtype};
+  return as_family(sizes, kind.family);
 }
 
 /// One stage, which trains `replica` of `replicas` with microbatches of `micro` samples.
@@ -233,7 +240,7 @@ BOOST_AUTO_TEST_CASE(a_step_that_is_done_again_drops_alike_and_another_one_does_
 BOOST_AUTO_TEST_CASE(evaluations_drop_nothing) {
   const auto device = test::make_test_device();
   for (const Kind& kind : kKinds) {
-    const Kind plain{"", 0, 0, kind.dtype, kind.model};
+    const Kind plain{"", 0, 0, kind.dtype, kind.model, kind.family};
     const PipelineSpec dropped = pipeline_of(kind), whole = pipeline_of(plain);
     Pipeline trained(dropped, *device, kSeed), other(whole, *device, kSeed);
     trained.gradients(batch_of(dropped), 0);

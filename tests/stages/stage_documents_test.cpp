@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "stages/corpus/samples/document_batches.h"
+#include "tests/support/families.h"
 #include "tests/support/memory_tokens.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/reference_models.h"
@@ -55,8 +56,13 @@ struct Case {
 std::ostream& operator<<(std::ostream& out, const Case& c) {
   return out << c.name;
 }
-const std::vector<Case> kCases = {
-    {"llama", llama()}, {"llama, dynamic rotation", dynamic_rotation()}, {"gpt2", gpt2()}};
+std::vector<Case> all_cases() {
+  std::vector<Case> all{
+      {"llama", llama()}, {"llama, dynamic rotation", dynamic_rotation()}, {"gpt2", gpt2()}};
+  for (const char* family : kFamilies) all.push_back({family, as_family(llama(), family)});
+  return all;
+}
+const std::vector<Case> kCases = all_cases();
 
 /// Some documents, of which one is cut, and a few too short for a sample. With prompts, one piece
 /// of the cut one is all prompt, and one document has nothing else.

@@ -5,6 +5,7 @@
 
 #include "stages/decoder/stage/transformer_stage.h"
 #include "tests/support/counted_new.h"
+#include "tests/support/families.h"
 #include "tests/support/null_device.h"
 #include "tests/support/recomputes.h"
 #include "tests/support/stage_passes.h"
@@ -61,6 +62,26 @@ std::vector<stages::StateSharding> divided_states() {
   return states;
 }
 
+/// Whole and divided among shards, some of which keep capped logits, with one way to recompute
+/// each.
+std::vector<stages::StageSpec> specs_of_families(bool training) {
+  std::vector<stages::StageSpec> specs;
+  std::size_t next = 0;
+  for (const char* family : kFamilies)
+    for (const bool sequence_parallel : {false, true}) {
+      stages::StageSpec spec = small_stage(training);
+      spec.model = as_family(spec.model, family);
+      spec.model.dtype = sequence_parallel ? tensor::DType::bf16 : tensor::DType::f32;
+      specs.push_back(spec);
+      spec.sharding = {.size = 2, .shard = 1, .sequence_parallel = sequence_parallel};
+      const auto ways = ways_to_recompute();
+      spec.recompute = ways[next++ % ways.size()];
+      specs.push_back(spec);
+      specs.back().model.loss_chunk = 3;
+    }
+  return specs;
+}
+
 std::vector<stages::StageSpec> many_specs() {
   std::vector<stages::StageSpec> specs;
   for (const bool training : {true, false}) {
@@ -100,6 +121,7 @@ std::vector<stages::StageSpec> many_specs() {
         }
       }
     }
+    for (const stages::StageSpec& spec : specs_of_families(training)) specs.push_back(spec);
   }
   return specs;
 }
@@ -201,9 +223,11 @@ BOOST_AUTO_TEST_CASE(what_products_work_in_is_planned) {
 namespace {
 
 /// Checks that nothing of a step allocates.
-void check_step(stages::ModelKind kind, const stages::Recompute& recompute) {
+void check_step(stages::ModelKind kind, const stages::Recompute& recompute,
+                std::string_view family = {}) {
   NullDevice device;
   stages::StageSpec spec = small_stage(true, kind);
+  spec.model = as_family(spec.model, family);
   spec.model.hidden_dropout = spec.model.attention_dropout = 0.1;
   spec.recompute = recompute;
   const auto stage = make_transformer_stage(spec, device);
@@ -242,6 +266,8 @@ void check_step(stages::ModelKind kind, const stages::Recompute& recompute) {
 BOOST_DATA_TEST_CASE(a_step_allocates_nothing, boost::unit_test::data::make(kept_and_recomputed()),
                      recompute) {
   for (const stages::ModelKind kind : kKinds) check_step(kind, recompute);
+  for (const char* family : {"gemma3_text", "granite", "olmo2"})
+    check_step(stages::ModelKind::llama, recompute, family);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -8,6 +8,7 @@
 #include "stages/decoder/stage/optimizer.h"
 #include "tests/stages/edge_message.h"
 #include "tests/support/async_device.h"
+#include "tests/support/families.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/recomputes.h"
 #include "tests/support/seed.h"
@@ -35,6 +36,7 @@ struct Kind {
   stages::ModelKind model = stages::ModelKind::llama;
   stages::Recompute recompute{};
   std::int64_t loss_chunk = 0;
+  std::string_view family = {};  ///< as_family()
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) {
   return out << kind.name;
@@ -48,6 +50,16 @@ const std::vector<stages::ChunkSpec> kWhole = {
 const std::vector<stages::ChunkSpec> kEnds = {
     {.embedding = true, .live = kLive, .deferred = 1},
     {.first_layer = 4, .end_layer = 4, .head = true, .live = kLive, .deferred = 1}};
+
+Kind of_family(const char* name, tensor::DType dtype,
+               const std::vector<stages::ChunkSpec>& chunks = kWhole, double dropout = 0) {
+  return {.name = name,
+          .dtype = dtype,
+          .tied = true,
+          .chunks = chunks,
+          .dropout = dropout,
+          .family = name};
+}
 
 const std::vector<Kind> kKinds = {
     {"float32", tensor::DType::f32, false, kWhole},
@@ -66,25 +78,33 @@ const std::vector<Kind> kKinds = {
      0,
      stages::ModelKind::llama,
      {},
-     1}};
+     1},
+    of_family("qwen3", tensor::DType::bf16),
+    of_family("gemma2", tensor::DType::f32, kWhole, 0.2),
+    of_family("gemma3_text", tensor::DType::f32),
+    of_family("gemma2", tensor::DType::f32, kEnds, 0.2),
+    of_family("granite", tensor::DType::f32),
+    of_family("granite", tensor::DType::bf16, kEnds),
+    of_family("olmo2", tensor::DType::f32)};
 
 stages::StageSpec spec_of(const Kind& kind) {
   const bool is_gpt2 = kind.model == stages::ModelKind::gpt2;
-  return {.model = {.kind = kind.model,
-                    .hidden_size = 40,
-                    .intermediate_size = 56,
-                    .num_hidden_layers = 4,
-                    .num_attention_heads = 4,
-                    .num_key_value_heads = is_gpt2 ? 4 : 2,
-                    .head_dim = 10,
-                    .vocab_size = kVocab,
-                    .max_position_embeddings = kTokens,
-                    .tie_word_embeddings = kind.tied,
-                    .initializer_range = 0.1,
-                    .hidden_dropout = kind.dropout,
-                    .attention_dropout = kind.dropout,
-                    .loss_chunk = kind.loss_chunk,
-                    .dtype = kind.dtype},
+  const stages::ModelConfig sizes{.kind = kind.model,
+                                  .hidden_size = 40,
+                                  .intermediate_size = 56,
+                                  .num_hidden_layers = 4,
+                                  .num_attention_heads = 4,
+                                  .num_key_value_heads = is_gpt2 ? 4 : 2,
+                                  .head_dim = 10,
+                                  .vocab_size = kVocab,
+                                  .max_position_embeddings = kTokens,
+                                  .tie_word_embeddings = kind.tied,
+                                  .initializer_range = 0.1,
+                                  .hidden_dropout = kind.dropout,
+                                  .attention_dropout = kind.dropout,
+                                  .loss_chunk = kind.loss_chunk,
+                                  .dtype = kind.dtype};
+  return {.model = as_family(sizes, kind.family),
           .chunks = kind.chunks,
           .recompute = kind.recompute,
           .micro = 2,
@@ -371,8 +391,10 @@ BOOST_DATA_TEST_CASE(streams_that_run_at_once_compute_the_same_bits,
 BOOST_AUTO_TEST_CASE(streams_compute_the_same_bits_again) {
   const std::uint64_t seed = fresh_seed();
   const auto cpu = tensor::make_cpu_device(1);
-  for (Kind kind : {kKinds.front(), Kind{"gpt2 with dropout", tensor::DType::f32, true, kWhole, 0.2,
-                                         stages::ModelKind::gpt2}}) {
+  for (Kind kind :
+       {kKinds.front(),
+        Kind{"gpt2 with dropout", tensor::DType::f32, true, kWhole, 0.2, stages::ModelKind::gpt2},
+        of_family("gemma2", tensor::DType::bf16), of_family("olmo2", tensor::DType::f32)}) {
     const auto expected = Run(kind, *cpu, seed).train();
     for (const stages::Recompute& recompute : ways_to_recompute()) {
       kind.recompute = recompute;

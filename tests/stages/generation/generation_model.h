@@ -9,6 +9,7 @@
 #include "stages/decoder/stage/transformer_stage.h"
 #include "stages/inference/generator.h"
 #include "tensor/values/random.h"
+#include "tests/support/families.h"
 #include "tests/support/reference_models.h"
 #include "tests/support/test_device.h"
 
@@ -118,7 +119,9 @@ inline std::vector<stages::ModelConfig> generation_models() {
   gpt2.num_key_value_heads = gpt2.num_attention_heads;
   gpt2.head_dim = 4;
   gpt2.max_position_embeddings = 40;
-  return {llama, tied, gpt2};
+  std::vector<stages::ModelConfig> all{llama, tied, gpt2};
+  for (const char* family : kFamilies) all.push_back(as_family(llama, family));
+  return all;
 }
 
 }  // namespace troupe::test
