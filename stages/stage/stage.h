@@ -40,9 +40,9 @@ enum class Sharers {
 };
 
 /// The groups of the shards that compute a stage's layers together. Null for a stage of one shard;
-/// `gradients` also if no gradient is a part of a sum over all of them (sums_gradients()), `kv_head`
-/// if no other shard has the same key and value heads. sum_over_shards() has groups of its own, because its calls come between
-/// those of passes at times that differ between shards.
+/// `gradients` also if no gradient is a part of a sum over all of them (sums_gradients()),
+/// `kv_head` if no other shard has the same key and value heads. sum_over_shards() has groups of
+/// its own, because its calls come between those of passes at times that differ between shards.
 struct ShardGroups {
   tensor::ProcessGroup* forward = nullptr;    ///< for collectives of forwards and evaluations
   tensor::ProcessGroup* backward = nullptr;   ///< for those of backwards

@@ -30,7 +30,7 @@ constexpr std::int64_t kVocab = 61;
 struct Kind {
   const char* name;
   tensor::DType dtype;
-  bool tied;
+  bool tied = false;
   std::vector<stages::ChunkSpec> chunks;
   double dropout = 0;
   stages::ModelKind model = stages::ModelKind::llama;
@@ -53,12 +53,7 @@ const std::vector<stages::ChunkSpec> kEnds = {
 
 Kind of_family(const char* name, tensor::DType dtype,
                const std::vector<stages::ChunkSpec>& chunks = kWhole, double dropout = 0) {
-  return {.name = name,
-          .dtype = dtype,
-          .tied = true,
-          .chunks = chunks,
-          .dropout = dropout,
-          .family = name};
+  return {name, dtype, true, chunks, dropout, stages::ModelKind::llama, {}, 0, name};
 }
 
 const std::vector<Kind> kKinds = {
@@ -71,14 +66,10 @@ const std::vector<Kind> kKinds = {
     {"ends with dropout", tensor::DType::bf16, false, kEnds, 0.2},
     {"gpt2", tensor::DType::f32, true, kWhole, 0, stages::ModelKind::gpt2},
     {"logits in parts", tensor::DType::bf16, true, kWhole, 0, stages::ModelKind::llama, {}, 5},
-    {"the head alone, in parts",
-     tensor::DType::f32,
-     false,
-     kEnds,
-     0,
-     stages::ModelKind::llama,
-     {},
-     1},
+    {.name = "the head alone, in parts",
+     .dtype = tensor::DType::f32,
+     .chunks = kEnds,
+     .loss_chunk = 1},
     of_family("qwen3", tensor::DType::bf16),
     of_family("gemma2", tensor::DType::f32, kWhole, 0.2),
     of_family("gemma3_text", tensor::DType::f32),

@@ -61,10 +61,11 @@ class Sublayer {
   /// From y to the result of the last product, if that has another gradient (changes_branch()).
   void branch_gradient(const SublayerCall& call) const;
   std::unique_ptr<tensor::Work> gather_gradient(const SublayerCall& call) const;
-  /// Of the last product and of the core, or parts of the sums over the shards that this takes.
+  /// The gradients of the last product and of the core, or parts of the sums over the shards that
+  /// this takes.
   void core_gradient(const SublayerCall& call) const;
   std::unique_ptr<tensor::Work> reduce_dots(const SublayerCall& call) const;
-  /// Of the first product, after what is left of the core's.
+  /// That of the first product, after what is left of the core's.
   void input_gradient(const SublayerCall& call) const;
   /// Completes the gradient of the norm.
   std::unique_ptr<tensor::Work> reduce_gradient(const SublayerCall& call) const;

@@ -36,8 +36,8 @@ struct SublayerParameters {
   LinearParameters in;      // [I, C]  queries, keys, values; what the activation reads
   LinearParameters out;     // [C, O]
   NormParameters end_norm;  // of what `out` gives; empty: none
-  /// Of attention's norms of queries and keys: [D] for each head alike, or [heads * D] for all that
-  /// the shard has; empty: none.
+  /// The weights of attention's norms of queries and keys: [D] for each head alike, or [heads * D]
+  /// for all that the shard has; empty: none.
   tensor::Tensor query_norm, key_norm;
 };
 
@@ -50,7 +50,7 @@ struct PackedSublayer {
 struct SublayerWeights {
   SublayerParameters master;
   PackedSublayer packed;
-  /// Of attention: which of the model's different ones the layer has (attentions_of()).
+  /// Number of the layer's attention among the model's different ones (attentions_of()).
   std::size_t attention = 0;
 };
 
@@ -104,7 +104,7 @@ struct SublayerDeferred {
   tensor::Tensor dx;      // [S, C]  act  of the feed-forward: what attention's output has
   tensor::Tensor dinner;  // [T, I]  act  of attention; else `inner` itself
   NormParameters dnorm;   //              this microbatch's gradients
-  /// Of what the last product gives, where that is not the gradient of the sublayer's output
+  /// The gradient of what the last product gives, where it is not that of the sublayer's output
   /// (SublayerForm::changes_branch()).
   tensor::Tensor dbranch;                 // [S, C]  act
   NormParameters dend_norm;               //  this microbatch's gradients
