@@ -6,6 +6,7 @@
 #include "tensor/cuda/kernels/elements/elementwise_kernels.h"
 #include "tensor/cuda/kernels/embedding/embedding_kernels.h"
 #include "tensor/cuda/kernels/losses/loss_kernels.h"
+#include "tensor/cuda/kernels/rows/head_norm_kernels.h"
 #include "tensor/cuda/kernels/rows/norm_kernels.h"
 #include "tensor/cuda/kernels/rows/reduction_kernels.h"
 #include "tensor/cuda/runtime/kernel_stream.h"
@@ -29,6 +30,54 @@ Positions positions_of(const Tensor& positions, std::int64_t first, const Tensor
           .first = first,
           .positions = positions.shape[0],
           .columns = positions.shape[1]};
+}
+
+NormForward norm_of(const Tensor& x, const Tensor& w, float eps, const Tensor& y,
+                    const Tensor& rstd) {
+  return {.dtype = x.dtype,
+          .rows = rstd.num_elements(),
+          .columns = w.num_elements(),
+          .x = x.data,
+          .w = w.as<float>(),
+          .eps = eps,
+          .y = y.data,
+          .rstd = rstd.as<float>()};
+}
+
+NormBackward norm_backward_of(const Tensor& dy, const Tensor& x, const Tensor& w,
+                              const Tensor& rstd, const Tensor& residual, const Tensor& dx,
+                              const Tensor& dw) {
+  return {.dtype = x.dtype,
+          .rows = rstd.num_elements(),
+          .columns = w.num_elements(),
+          .dy = dy.data,
+          .x = x.data,
+          .w = w.as<float>(),
+          .rstd = rstd.as<float>(),
+          .residual = residual.data,
+          .dx = dx.data,
+          .dw = dw.as<float>()};
+}
+
+void queue_norm_backward(Stream& stream, const NormBackward& norm) {
+  void* const scratch = kernel_stream(stream).scratch(norm_backward_scratch(norm));
+  launch_norm_backward(norm, scratch, handle_of(stream));
+}
+
+NormedHeads normed_heads(const Tensor& x, const HeadColumns& heads, const Tensor& w, float eps,
+                         float plus, const Tensor& squares, std::int64_t width) {
+  return {.dtype = x.dtype,
+          .tokens = x.shape[0],
+          .stride = x.shape[1],
+          .first = heads.first,
+          .heads = heads.heads,
+          .dim = heads.dim,
+          .x = x.data,
+          .w = w.as<float>(),
+          .plus = plus,
+          .eps = eps,
+          .squares = squares.as<float>(),
+          .width = squares ? width : heads.dim};
 }
 
 VocabShard shard_of(const Tensor& logits, const VocabColumns& columns) {
@@ -87,50 +136,93 @@ void CudaOps::run_copy_columns(Stream& stream, const Tensor& src, std::int64_t f
                   static_cast<std::size_t>(src.shape[0]), handle_of(stream));
 }
 
-void CudaOps::run_rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps,
+void CudaOps::run_scale(Stream& stream, const Tensor& x, float factor, const Tensor& y) {
+  launch_scale(x.dtype, x.data, factor, y.data, x.num_elements(), handle_of(stream));
+}
+
+void CudaOps::run_add_scaled(Stream& stream, const Tensor& x, float factor, const Tensor& residual,
+                             const Tensor& y) {
+  launch_add_scaled(x.dtype, x.data, factor, residual.data, y.data, x.num_elements(),
+                    handle_of(stream));
+}
+
+void CudaOps::run_cap_logits(Stream& stream, const Tensor& x, float scale, float cap,
+                             const Tensor& y) {
+  if (cap == 0) return run_scale(stream, x, scale, y);
+  launch_soft_cap(x.as<float>(), scale, cap, y.as<float>(), x.num_elements(), handle_of(stream));
+}
+
+void CudaOps::run_cap_logits_backward(Stream& stream, const Tensor& y, const Tensor& dy,
+                                      float scale, float cap, const Tensor& dx) {
+  if (cap == 0) return run_scale(stream, dy, scale, dx);
+  launch_soft_cap_backward(dx.dtype, y.as<float>(), dy.data, scale, cap, dx.data, dx.num_elements(),
+                           handle_of(stream));
+}
+
+void CudaOps::run_rms_norm(Stream& stream, const Tensor& x, const Tensor& w, float eps, float plus,
                            const Tensor& y, const Tensor& rstd) {
-  run_layer_norm(stream, x, w, {}, eps, y, {}, rstd);
+  NormForward norm = norm_of(x, w, eps, y, rstd);
+  norm.plus = plus;
+  launch_norm(norm, handle_of(stream));
 }
 
 void CudaOps::run_rms_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x,
-                                    const Tensor& w, const Tensor& rstd, const Tensor& residual,
-                                    const Tensor& dx, const Tensor& dw) {
-  run_layer_norm_backward(stream, dy, x, w, {}, rstd, residual, dx, dw, {});
+                                    const Tensor& w, float plus, const Tensor& rstd,
+                                    const Tensor& residual, const Tensor& dx, const Tensor& dw) {
+  NormBackward norm = norm_backward_of(dy, x, w, rstd, residual, dx, dw);
+  norm.plus = plus;
+  queue_norm_backward(stream, norm);
+}
+
+void CudaOps::run_head_norm(Stream& stream, const Tensor& x, const HeadColumns& heads,
+                            const Tensor& w, float eps, float plus, const Tensor& y,
+                            const Tensor& squares, std::int64_t width) {
+  launch_head_norm(normed_heads(x, heads, w, eps, plus, squares, width), y.data, handle_of(stream));
+}
+
+void CudaOps::run_head_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x,
+                                     const HeadColumns& heads, const Tensor& w, float eps,
+                                     float plus, const Tensor& dx, const Tensor& dw,
+                                     const Tensor& squares, const Tensor& dots,
+                                     std::int64_t width) {
+  const HeadNormBackward norm{.heads = normed_heads(x, heads, w, eps, plus, squares, width),
+                              .dy = dy.data,
+                              .dots = dots.as<float>(),
+                              .dx = dx.data,
+                              .dw = dw.as<float>()};
+  void* const scratch = kernel_stream(stream).scratch(head_norm_backward_scratch(norm));
+  launch_head_norm_backward(norm, scratch, handle_of(stream));
+}
+
+void CudaOps::run_head_squares(Stream& stream, const Tensor& x, const HeadColumns& columns,
+                               const Tensor& squares) {
+  launch_head_sums(normed_heads(x, columns, {}, 0, 0, {}, 0), nullptr, squares.as<float>(),
+                   handle_of(stream));
+}
+
+void CudaOps::run_head_dots(Stream& stream, const Tensor& dy, const Tensor& x,
+                            const HeadColumns& columns, const Tensor& w, float plus,
+                            const Tensor& dots) {
+  launch_head_sums(normed_heads(x, columns, w, 0, plus, {}, 0), dy.data, dots.as<float>(),
+                   handle_of(stream));
 }
 
 void CudaOps::run_layer_norm(Stream& stream, const Tensor& x, const Tensor& w, const Tensor& b,
                              float eps, const Tensor& y, const Tensor& mean, const Tensor& rstd) {
-  launch_norm({.dtype = x.dtype,
-               .rows = rstd.num_elements(),
-               .columns = w.num_elements(),
-               .x = x.data,
-               .w = w.as<float>(),
-               .b = b.as<float>(),
-               .eps = eps,
-               .y = y.data,
-               .mean = mean.as<float>(),
-               .rstd = rstd.as<float>()},
-              handle_of(stream));
+  NormForward norm = norm_of(x, w, eps, y, rstd);
+  norm.b = b.as<float>();
+  norm.mean = mean.as<float>();
+  launch_norm(norm, handle_of(stream));
 }
 
 void CudaOps::run_layer_norm_backward(Stream& stream, const Tensor& dy, const Tensor& x,
                                       const Tensor& w, const Tensor& mean, const Tensor& rstd,
                                       const Tensor& residual, const Tensor& dx, const Tensor& dw,
                                       const Tensor& db) {
-  const NormBackward norm{.dtype = x.dtype,
-                          .rows = rstd.num_elements(),
-                          .columns = w.num_elements(),
-                          .dy = dy.data,
-                          .x = x.data,
-                          .w = w.as<float>(),
-                          .mean = mean.as<float>(),
-                          .rstd = rstd.as<float>(),
-                          .residual = residual.data,
-                          .dx = dx.data,
-                          .dw = dw.as<float>(),
-                          .db = db.as<float>()};
-  void* const scratch = kernel_stream(stream).scratch(norm_backward_scratch(norm));
-  launch_norm_backward(norm, scratch, handle_of(stream));
+  NormBackward norm = norm_backward_of(dy, x, w, rstd, residual, dx, dw);
+  norm.mean = mean.as<float>();
+  norm.db = db.as<float>();
+  queue_norm_backward(stream, norm);
 }
 
 void CudaOps::run_swiglu(Stream& stream, const Tensor& gate_up, const Tensor& y) {
@@ -141,6 +233,16 @@ void CudaOps::run_swiglu_backward(Stream& stream, const Tensor& gate_up, const T
                                   const Tensor& dgate_up) {
   launch_swiglu_backward(dy.dtype, gate_up.data, dy.data, dgate_up.data, dy.shape[0], dy.shape[1],
                          handle_of(stream));
+}
+
+void CudaOps::run_geglu(Stream& stream, const Tensor& gate_up, const Tensor& y) {
+  launch_geglu(y.dtype, gate_up.data, y.data, y.shape[0], y.shape[1], handle_of(stream));
+}
+
+void CudaOps::run_geglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& dy,
+                                 const Tensor& dgate_up) {
+  launch_geglu_backward(dy.dtype, gate_up.data, dy.data, dgate_up.data, dy.shape[0], dy.shape[1],
+                        handle_of(stream));
 }
 
 void CudaOps::run_gelu(Stream& stream, const Tensor& x, const Tensor& y) {

@@ -33,6 +33,7 @@ struct Case {
   DType dtype = DType::f32;
   std::int64_t tokens = 1, channels = 8;
   bool bias = false, norm = true, layer_norm = false;
+  float plus = 0;
 };
 
 /// The case's tensors on one member, of random numbers that follow from its number.
@@ -100,7 +101,7 @@ class Members {
   std::vector<std::unique_ptr<OneShotNorm>> sums_;  // last: the devices outlive them
 };
 
-void run_one_shot(Host& host, OneShotNorm& sums, const Inputs& x) {
+void run_one_shot(Host& host, OneShotNorm& sums, const Inputs& x, float plus = 0) {
   host.ops().copy(host.stream(), x.part, sums.part(x.part.dtype, x.part.shape));
   sums.run(host.stream(), {.bias = x.bias,
                            .residual = x.residual,
@@ -108,6 +109,7 @@ void run_one_shot(Host& host, OneShotNorm& sums, const Inputs& x) {
                            .weight = x.weight,
                            .shift = x.shift,
                            .eps = kEps,
+                           .plus = plus,
                            .mean = x.mean,
                            .rstd = x.rstd,
                            .normed = x.normed});
@@ -118,7 +120,7 @@ Results by_kernel(Host& host, OneShotNorm& sums, int member, const std::vector<C
   std::vector<Inputs> all;
   for (std::size_t i = 0; i < cases.size(); ++i)
     all.emplace_back(host, cases[i], member, static_cast<int>(i));
-  for (const Inputs& x : all) run_one_shot(host, sums, x);
+  for (std::size_t i = 0; i < cases.size(); ++i) run_one_shot(host, sums, all[i], cases[i].plus);
   host.stream().synchronize();
   Results results;
   for (const Inputs& x : all) results.push_back(x.results());
@@ -126,7 +128,7 @@ Results by_kernel(Host& host, OneShotNorm& sums, int member, const std::vector<C
 }
 
 /// By an all-reduce, bias and residual, and the norm of all tokens.
-std::vector<HostBytes> by_ops(Host& host, ProcessGroup& group, const Inputs& x) {
+std::vector<HostBytes> by_ops(Host& host, ProcessGroup& group, const Inputs& x, float plus) {
   Ops& ops = host.ops();
   Stream& stream = host.stream();
   ops.copy(stream, x.part, x.sum);
@@ -138,7 +140,7 @@ std::vector<HostBytes> by_ops(Host& host, ProcessGroup& group, const Inputs& x) 
   if (x.shift)
     ops.layer_norm(stream, x.sum, x.weight, x.shift, kEps, x.normed, x.mean, x.rstd);
   else if (x.weight)
-    ops.rms_norm(stream, x.sum, x.weight, kEps, x.normed, x.rstd);
+    ops.rms_norm(stream, x.sum, x.weight, kEps, plus, x.normed, x.rstd);
   return x.results();
 }
 
@@ -157,6 +159,7 @@ HostBytes by_parts(Host& host, ProcessGroup& group, const Case& of, const Inputs
                       .weight = x.weight,
                       .shift = x.shift,
                       .eps = kEps,
+                      .plus = of.plus,
                       .mean = of.layer_norm ? host.output(DType::f32, {tokens}) : Tensor{},
                       .rstd = host.output(DType::f32, {tokens}),
                       .normed = normed});
@@ -184,6 +187,7 @@ std::vector<Case> cases_of(std::uint64_t seed) {
               .bias = below(2) == 1,
               .norm = below(4) != 0};
       of.layer_norm = of.norm && below(2) == 1;
+      of.plus = of.layer_norm ? 0 : static_cast<float>(below(2));
       cases.push_back(of);
     }
   }
@@ -201,7 +205,8 @@ BOOST_AUTO_TEST_CASE(has_the_bits_of_an_all_reduce_and_of_reduce_norm_gather) {
       ProcessGroup& group = *groups[static_cast<std::size_t>(member)];
       Results results;
       for (std::size_t i = 0; i < cases.size(); ++i)
-        results.push_back(by_ops(host, group, {host, cases[i], member, static_cast<int>(i)}));
+        results.push_back(
+            by_ops(host, group, {host, cases[i], member, static_cast<int>(i)}, cases[i].plus));
       return results;
     });
     const auto divided = Members(size, 0).run([&](int member, Host& host) {

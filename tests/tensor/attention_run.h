@@ -40,8 +40,16 @@ inline AttentionRun run_attention(Host& host, const AttentionShape& shape,
 /// The reference's dims of the shape, still without a mask.
 inline reference::AttentionDims dims_of(const AttentionShape& s) {
   const auto index = [](std::int64_t x) { return static_cast<std::size_t>(x); };
-  return {index(s.batch),    index(s.seq_len), index(s.heads), index(s.kv_heads),
-          index(s.head_dim), s.rotary,         s.causal};
+  return {.batch = index(s.batch),
+          .seq_len = index(s.seq_len),
+          .heads = index(s.heads),
+          .kv_heads = index(s.kv_heads),
+          .head_dim = index(s.head_dim),
+          .rotary = s.rotary,
+          .causal = s.causal,
+          .window = index(s.window),
+          .scale = s.scale,
+          .cap = s.cap};
 }
 
 /// Compares log-sum-exps, of which some are -inf.

@@ -23,10 +23,11 @@ using Call = std::vector<Token>;
 /// and position.
 class Layer {
  public:
-  Layer(Host& host, const CachedAttentionShape& shape, bool rotary)
+  /// The first `rotary_dim` elements of a head turn.
+  Layer(Host& host, const CachedAttentionShape& shape, std::int64_t rotary_dim)
       : host_(host),
         shape_(shape),
-        rotary_(rotary),
+        rotary_dim_(rotary_dim),
         attention_(host.device().make_cached_attention(shape)),
         cache_(host.output(shape.dtype, {attention_->cache_elements()})),
         scratch_(host.output(DType::bf16,
@@ -40,7 +41,7 @@ class Layer {
 
   /// The rows' results, H*D each.
   Tensor forward(const Call& call) {
-    const auto rows = static_cast<std::int64_t>(call.size()), half = shape_.head_dim / 2;
+    const auto rows = static_cast<std::int64_t>(call.size()), half = rotary_dim_ / 2;
     Values qkv, cos, sin;
     std::vector<std::int32_t> sequences, positions;
     for (const auto& [sequence, position] : call) {
@@ -58,7 +59,7 @@ class Layer {
     }
     const std::int64_t columns = static_cast<std::int64_t>(qkv.size()) / rows;
     CachedTokens tokens{.sequences = host_.ids(sequences), .positions = host_.ids(positions)};
-    if (rotary_) {
+    if (half > 0) {
       tokens.cos = host_.of(DType::f32, {rows, half}, cos);
       tokens.sin = host_.of(DType::f32, {rows, half}, sin);
     }
@@ -77,8 +78,11 @@ class Layer {
     dims.kv_heads = index(shape_.kv_heads);
     dims.head_dim = index(shape_.head_dim);
     dims.rotary = std::nullopt;
+    dims.window = index(shape_.window);
+    dims.scale = shape_.scale;
+    dims.cap = shape_.cap;
     Values qkv = qkv_[index(sequence)];
-    if (rotary_) rotate(qkv);
+    rotate(qkv);
     return reference::attention(qkv, dims).out;
   }
 
@@ -88,15 +92,16 @@ class Layer {
   }
 
   void rotate(Values& qkv) const {
-    const std::int64_t d = shape_.head_dim, all = shape_.heads + 2 * shape_.kv_heads;
+    const std::int64_t d = shape_.head_dim, half = rotary_dim_ / 2,
+                       all = shape_.heads + 2 * shape_.kv_heads;
     for (std::int64_t s = 0; s < shape_.capacity; ++s) {
       for (std::int64_t head = 0; head < shape_.heads + shape_.kv_heads; ++head) {
         double* x = &qkv[static_cast<std::size_t>((s * all + head) * d)];
-        for (std::int64_t i = 0; i < d / 2; ++i) {
+        for (std::int64_t i = 0; i < half; ++i) {
           const double c = std::cos(angle_of(s, i)), n = std::sin(angle_of(s, i));
-          const double a = x[i], b = x[i + d / 2];
+          const double a = x[i], b = x[i + half];
           x[i] = a * c - b * n;
-          x[i + d / 2] = b * c + a * n;
+          x[i + half] = b * c + a * n;
         }
       }
     }
@@ -104,7 +109,7 @@ class Layer {
 
   Host& host_;
   const CachedAttentionShape shape_;
-  const bool rotary_;
+  const std::int64_t rotary_dim_;
   const std::unique_ptr<CachedAttention> attention_;
   const Tensor cache_, scratch_;
   std::vector<Values> qkv_;
@@ -133,11 +138,11 @@ std::vector<Call> random_calls(const CachedAttentionShape& shape, std::mt19937_6
   return calls;
 }
 
-void check_random_calls(Host& host, const CachedAttentionShape& shape, bool rotary,
+void check_random_calls(Host& host, const CachedAttentionShape& shape, std::int64_t rotary_dim,
                         std::uint64_t seed) {
   BOOST_TEST_CONTEXT("H " << shape.heads << " K " << shape.kv_heads << " D " << shape.head_dim) {
     std::mt19937_64 random(seed);
-    Layer layer(host, shape, rotary);
+    Layer layer(host, shape, rotary_dim);
     const auto width = static_cast<std::size_t>(shape.heads * shape.head_dim);
     std::vector<Values> got(static_cast<std::size_t>(shape.sequences));
     for (const Call& call : random_calls(shape, random)) {
@@ -171,7 +176,7 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference_however_tokens_are_divided_among_
                           .kv_heads = kv_heads,
                           .head_dim = head_dim,
                           .dtype = dtype},
-                         true, seed);
+                         head_dim, seed);
   });
 }
 
@@ -186,7 +191,31 @@ BOOST_AUTO_TEST_CASE(agrees_with_the_reference_without_rotation) {
                         .kv_heads = 2,
                         .head_dim = 7,
                         .dtype = dtype},
-                       false, seed);
+                       0, seed);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(agrees_with_the_reference_within_windows_and_caps_and_turning_a_part) {
+  const std::uint64_t seed = test::fresh_seed();
+  for_each_setup([&](DType dtype, Host& host) {
+    for (const auto& [window, scale, cap, rotary_dim] : {std::tuple{1, 0.0f, 0.0f, 16},
+                                                         {16, 0.1f, 0.0f, 12},
+                                                         {40, 0.0f, 1.5f, 2},
+                                                         {130, 0.5f, 4.0f, 0},
+                                                         {0, 0.0f, 2.0f, 16},
+                                                         {1000, 0.0f, 0.0f, 8}})
+      check_random_calls(host,
+                         {.rows = 70,
+                          .sequences = 2,
+                          .capacity = 200,
+                          .heads = 4,
+                          .kv_heads = 2,
+                          .head_dim = 16,
+                          .dtype = dtype,
+                          .window = window,
+                          .scale = scale,
+                          .cap = cap},
+                         rotary_dim, seed);
   });
 }
 
@@ -207,67 +236,71 @@ std::vector<HostBytes> rows_of(Layer& layer, std::int32_t sequence,
 
 BOOST_AUTO_TEST_CASE(a_sequence_has_the_same_bits_alone_and_among_others_and_token_by_token) {
   const std::uint64_t seed = test::fresh_seed();
-  for_each_setup([&](DType dtype, Host& host) {
-    std::mt19937_64 random(seed);
-    const CachedAttentionShape shape{.rows = 60,
-                                     .sequences = 3,
-                                     .capacity = 40,
-                                     .heads = 4,
-                                     .kv_heads = 2,
-                                     .head_dim = 24,
-                                     .dtype = dtype};
-    Call whole;
-    std::vector<Call> single;
-    for (std::int32_t position = 0; position < shape.capacity; ++position) {
-      whole.push_back({1, position});
-      single.push_back({{1, position}});
-    }
-    Layer layer(host, shape, true);
-    const std::vector<HostBytes> alone = rows_of(layer, 1, {whole});
-    // Again from position 0 on, over what the cache holds.
-    BOOST_TEST((rows_of(layer, 1, single) == alone));
-    BOOST_TEST((rows_of(layer, 1, random_calls(shape, random)) == alone));
-  });
+  for (const std::int64_t window : {0, 11})
+    for_each_setup([&](DType dtype, Host& host) {
+      std::mt19937_64 random(seed);
+      const CachedAttentionShape shape{.rows = 60,
+                                       .sequences = 3,
+                                       .capacity = 40,
+                                       .heads = 4,
+                                       .kv_heads = 2,
+                                       .head_dim = 24,
+                                       .dtype = dtype,
+                                       .window = window};
+      Call whole;
+      std::vector<Call> single;
+      for (std::int32_t position = 0; position < shape.capacity; ++position) {
+        whole.push_back({1, position});
+        single.push_back({{1, position}});
+      }
+      Layer layer(host, shape, shape.head_dim);
+      const std::vector<HostBytes> alone = rows_of(layer, 1, {whole});
+      // Again from position 0 on, over what the cache holds.
+      BOOST_TEST((rows_of(layer, 1, single) == alone));
+      BOOST_TEST((rows_of(layer, 1, random_calls(shape, random)) == alone));
+    });
 }
 
 /// Of few rows a device may divide the keys.
 BOOST_AUTO_TEST_CASE(single_tokens_of_long_and_short_sequences_have_the_bits_of_a_prompt) {
-  for_each_setup([&](DType dtype, Host& host) {
-    const CachedAttentionShape shape{.rows = 600,
-                                     .sequences = 3,
-                                     .capacity = 264,
-                                     .heads = 1,
-                                     .kv_heads = 1,
-                                     .head_dim = 8,
-                                     .dtype = dtype};
-    Layer layer(host, shape, true);
-    Call prompts;
-    for (std::int32_t sequence = 0; sequence < 3; ++sequence) {
-      const std::int32_t last = std::vector{263, 0, 128}.at(static_cast<std::size_t>(sequence));
-      for (std::int32_t position = 0; position <= last; ++position)
-        prompts.push_back({sequence, position});
-    }
-    prompts.resize(static_cast<std::size_t>(shape.rows));  // the rest is padding
-    const Tensor all = layer.forward(prompts);
-    const auto bits_in = [](const Tensor& out, std::size_t row) {
-      const HostBytes bytes = Host::bytes_of(out);
-      const auto width = bytes.size() / static_cast<std::size_t>(out.shape[0]);
-      const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(row * width);
-      return HostBytes(begin, begin + static_cast<std::ptrdiff_t>(width));
-    };
-    for (const std::size_t position : {0u, 127u, 128u, 255u, 256u, 263u})
-      BOOST_TEST((bits_in(layer.forward({{0, static_cast<std::int32_t>(position)}}), 0) ==
-                  bits_in(all, position)),
-                 "position " << position);
-    const Tensor together = layer.forward({{2, 128}, {}, {0, 263}, {1, 0}});
-    BOOST_TEST((bits_in(together, 0) == bits_in(all, 264 + 1 + 128)));
-    BOOST_TEST((bits_in(together, 1) == bits_in(all, 599)), "a row of no token");
-    BOOST_TEST((bits_in(together, 2) == bits_in(all, 263)));
-    BOOST_TEST((bits_in(together, 3) == bits_in(all, 264)));
-    const Values out = Host::read(together), expected = layer.expected(0);
-    check_near(Values(out.begin() + 16, out.begin() + 24),
-               Values(expected.end() - 8, expected.end()), tolerance_of(dtype));
-  });
+  for (const std::int64_t window : {0, 100})
+    for_each_setup([&](DType dtype, Host& host) {
+      const CachedAttentionShape shape{.rows = 600,
+                                       .sequences = 3,
+                                       .capacity = 264,
+                                       .heads = 1,
+                                       .kv_heads = 1,
+                                       .head_dim = 8,
+                                       .dtype = dtype,
+                                       .window = window};
+      Layer layer(host, shape, shape.head_dim);
+      Call prompts;
+      for (std::int32_t sequence = 0; sequence < 3; ++sequence) {
+        const std::int32_t last = std::vector{263, 0, 128}.at(static_cast<std::size_t>(sequence));
+        for (std::int32_t position = 0; position <= last; ++position)
+          prompts.push_back({sequence, position});
+      }
+      prompts.resize(static_cast<std::size_t>(shape.rows));  // the rest is padding
+      const Tensor all = layer.forward(prompts);
+      const auto bits_in = [](const Tensor& out, std::size_t row) {
+        const HostBytes bytes = Host::bytes_of(out);
+        const auto width = bytes.size() / static_cast<std::size_t>(out.shape[0]);
+        const auto begin = bytes.begin() + static_cast<std::ptrdiff_t>(row * width);
+        return HostBytes(begin, begin + static_cast<std::ptrdiff_t>(width));
+      };
+      for (const std::size_t position : {0u, 127u, 128u, 255u, 256u, 263u})
+        BOOST_TEST((bits_in(layer.forward({{0, static_cast<std::int32_t>(position)}}), 0) ==
+                    bits_in(all, position)),
+                   "position " << position);
+      const Tensor together = layer.forward({{2, 128}, {}, {0, 263}, {1, 0}});
+      BOOST_TEST((bits_in(together, 0) == bits_in(all, 264 + 1 + 128)));
+      BOOST_TEST((bits_in(together, 1) == bits_in(all, 599)), "a row of no token");
+      BOOST_TEST((bits_in(together, 2) == bits_in(all, 263)));
+      BOOST_TEST((bits_in(together, 3) == bits_in(all, 264)));
+      const Values out = Host::read(together), expected = layer.expected(0);
+      check_near(Values(out.begin() + 16, out.begin() + 24),
+                 Values(expected.end() - 8, expected.end()), tolerance_of(dtype));
+    });
 }
 
 BOOST_AUTO_TEST_CASE(refuses_shapes_that_have_no_meaning) {
@@ -286,6 +319,9 @@ BOOST_AUTO_TEST_CASE(refuses_shapes_that_have_no_meaning) {
     refused([field](Shape& shape) { shape.*field = 0; });
   refused([](Shape& shape) { shape.kv_heads = 3; });
   refused([](Shape& shape) { shape.dtype = DType::i32; });
+  refused([](Shape& shape) { shape.window = -1; });
+  refused([](Shape& shape) { shape.cap = -1; });
+  refused([](Shape& shape) { shape.scale = std::numeric_limits<float>::infinity(); });
 }
 
 }  // namespace

@@ -106,21 +106,22 @@ BOOST_AUTO_TEST_CASE(rms_norm_agrees_with_the_reference) {
   for_each_setup([](DType dtype, Host& host) {
     for (const std::int64_t rows : kRows) {
       for (const std::int64_t channels : kChannels) {
-        BOOST_TEST_CONTEXT(rows << " rows, " << channels << " channels") {
+        const float plus = channels % 2 == 0 ? 0 : 1;
+        BOOST_TEST_CONTEXT(rows << " rows, " << channels << " channels, plus " << plus) {
           const Tensor x = host.normal(dtype, {rows, channels}, "x", 3);
           const Tensor w = host.normal(DType::f32, {channels}, "w");
           const Tensor y = host.output(dtype, {rows, channels});
           const Tensor rstd = host.output(DType::f32, {rows});
-          host.ops().rms_norm(host.stream(), x, w, 1e-5f, y, rstd);
-          check_near(y, reference::rms_norm(Host::read(x), Host::read(w), 1e-5f),
+          host.ops().rms_norm(host.stream(), x, w, 1e-5f, plus, y, rstd);
+          check_near(y, reference::rms_norm(Host::read(x), Host::read(w), 1e-5f, plus),
                      tolerance_of(dtype));
           const Tensor dy = host.normal(dtype, {rows, channels}, "dy");
           const Tensor residual = host.normal(dtype, {rows, channels}, "residual");
           const Tensor dx = host.output(dtype, {rows, channels});
           const Tensor dw = host.normal(DType::f32, {channels}, "overwritten");
-          host.ops().rms_norm_backward(host.stream(), dy, x, w, rstd, residual, dx, dw);
-          reference::NormGradient expected =
-              reference::rms_norm_backward(Host::read(dy), Host::read(x), Host::read(w), 1e-5f);
+          host.ops().rms_norm_backward(host.stream(), dy, x, w, plus, rstd, residual, dx, dw);
+          reference::NormGradient expected = reference::rms_norm_backward(
+              Host::read(dy), Host::read(x), Host::read(w), 1e-5f, plus);
           check_near(dw, expected.dw, tolerance_of(DType::f32));
           const Values added = Host::read(residual);
           for (std::size_t i = 0; i < expected.dx.size(); ++i) expected.dx[i] += added[i];
@@ -136,16 +137,16 @@ BOOST_AUTO_TEST_CASE(rms_norm_backward_works_in_place_and_gives_the_same_bits) {
     const Shape shape{130, 96};
     const Tensor x = host.normal(dtype, shape, "x"), w = host.normal(DType::f32, {96}, "w");
     const Tensor y = host.output(dtype, shape), rstd = host.output(DType::f32, {130});
-    host.ops().rms_norm(host.stream(), x, w, 1e-5f, y, rstd);
+    host.ops().rms_norm(host.stream(), x, w, 1e-5f, 0, y, rstd);
     const Tensor dy = host.normal(dtype, shape, "dy"), dx = host.output(dtype, shape);
     const Tensor residual = host.normal(dtype, shape, "residual");
     const Tensor dw = host.output(DType::f32, {96}), dw_again = host.output(DType::f32, {96});
-    host.ops().rms_norm_backward(host.stream(), dy, x, w, rstd, residual, dx, dw);
-    host.ops().rms_norm_backward(host.stream(), dy, x, w, rstd, residual, residual, dw_again);
+    host.ops().rms_norm_backward(host.stream(), dy, x, w, 0, rstd, residual, dx, dw);
+    host.ops().rms_norm_backward(host.stream(), dy, x, w, 0, rstd, residual, residual, dw_again);
     BOOST_TEST(same_bits(dx, residual));
     BOOST_TEST(same_bits(dw, dw_again));
-    host.ops().rms_norm_backward(host.stream(), dy, x, w, rstd, {}, dx, dw);
-    host.ops().rms_norm_backward(host.stream(), dy, x, w, rstd, {}, dy, dw_again);
+    host.ops().rms_norm_backward(host.stream(), dy, x, w, 0, rstd, {}, dx, dw);
+    host.ops().rms_norm_backward(host.stream(), dy, x, w, 0, rstd, {}, dy, dw_again);
     BOOST_TEST(same_bits(dx, dy));
     BOOST_TEST(same_bits(dw, dw_again));
   });
@@ -260,11 +261,11 @@ BOOST_AUTO_TEST_CASE(a_nan_is_not_hidden) {
       const Tensor x = host.of(dtype, {2, 40}, values), y = host.output(dtype, {2, 40});
       const Tensor w = host.normal(DType::f32, {40}, "w"), dw = host.output(DType::f32, {40});
       const Tensor rstd = host.output(DType::f32, {2});
-      host.ops().rms_norm(host.stream(), x, w, 1e-5f, y, rstd);
+      host.ops().rms_norm(host.stream(), x, w, 1e-5f, 0, y, rstd);
       BOOST_TEST(std::isnan(Host::read(y)[0]));
       BOOST_TEST(!std::isnan(Host::read(y)[40]));
       const Tensor dx = host.output(dtype, {2, 40});
-      host.ops().rms_norm_backward(host.stream(), x, y, w, rstd, {}, dx, dw);
+      host.ops().rms_norm_backward(host.stream(), x, y, w, 0, rstd, {}, dx, dw);
       BOOST_TEST(std::isnan(Host::read(dw)[at]));
       const Tensor half = host.output(dtype, {2, 20});
       host.ops().swiglu(host.stream(), x, half);

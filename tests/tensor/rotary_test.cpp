@@ -20,7 +20,7 @@ namespace {
 
 std::vector<float> frequencies_of(const Rotary& rotary, std::int64_t head_dim,
                                   std::int64_t length) {
-  std::vector<float> inverse(static_cast<std::size_t>(head_dim / 2));
+  std::vector<float> inverse(static_cast<std::size_t>(rotary_dim(rotary, head_dim) / 2));
   inverse_frequencies(rotary, length, inverse);
   return inverse;
 }
@@ -44,6 +44,10 @@ double reference_frequency(const Rotary& r, double head_dim, double length, doub
       const double share = (turns - r.low_freq_factor) / (r.high_freq_factor - r.low_freq_factor);
       return std::lerp(changed, kept, std::clamp(share, 0.0, 1.0));
     }
+    case RotaryType::longrope: {
+      const auto& factors = length > original ? r.long_factor : r.short_factor;
+      return kept / factors[static_cast<std::size_t>(i)];
+    }
     case RotaryType::yarn: {
       const auto pair_of = [&](double turns_wanted) {
         return head_dim / 2 * std::log(original / (2 * std::numbers::pi * turns_wanted)) /
@@ -59,6 +63,21 @@ double reference_frequency(const Rotary& r, double head_dim, double length, doub
   return 0;
 }
 
+/// LongRoPE of 12 elements of a head.
+Rotary longrope() {
+  return {.type = RotaryType::longrope,
+          .dim = 12,
+          .factor = 4,
+          .original_max_position_embeddings = 1024,
+          .short_factor = {1, 1.05, 1.25, 2.5, 3, 4.75},
+          .long_factor = {1, 1.5, 4, 12.5, 40, 64}};
+}
+
+Rotary with_attention_factor(Rotary rotary, double factor) {
+  rotary.attention_factor = factor;
+  return rotary;
+}
+
 struct Golden {
   const char* name;
   Rotary rotary;
@@ -67,7 +86,8 @@ struct Golden {
   double scaling = 1;
 };
 
-// LlamaRotaryEmbedding of transformers 5.23.0 with torch 2.15.0 on a CPU.
+// LlamaRotaryEmbedding of transformers 5.23.0 with torch 2.15.0 on a CPU; parts of a head and
+// LongRoPE by 5.24.0's Llama and Phi-3 with partial_rotary_factor.
 const std::vector<Golden> kGolden = {
     {"default",
      {},
@@ -156,6 +176,40 @@ const std::vector<Golden> kGolden = {
      48,
      {0.636619747f, 0.0484806895f, 0.00940150768f, 0.00182316627f, 0.000353553361f, 6.85620471e-05f,
       1.32957393e-05f, 2.57834631e-06f}},
+    {"linear, of a half",
+     {.type = RotaryType::linear, .dim = 8, .factor = 2.5},
+     16,
+     48,
+     {0.400000006f, 0.0399999991f, 0.00399999972f, 0.000400000019f}},
+    {"yarn of a half",
+     {.type = RotaryType::yarn, .dim = 8, .factor = 4, .original_max_position_embeddings = 4096},
+     16,
+     48,
+     {1.0f, 0.100000001f, 0.00624999963f, 0.000250000012f},
+     1.138629436111989},
+    {"llama3 of a half",
+     {.type = RotaryType::llama3, .dim = 8, .factor = 8, .original_max_position_embeddings = 8192},
+     16,
+     48,
+     {1.0f, 0.100000001f, 0.00999999978f, 0.000213607578f}},
+    {"longrope, short",
+     longrope(),
+     16,
+     1024,
+     {1.0f, 0.205184266f, 0.0371327065f, 0.00400000019f, 0.000718144758f, 9.77176751e-05f},
+     1.0954451150103321},
+    {"longrope, long",
+     longrope(),
+     16,
+     1025,
+     {1.0f, 0.14362897f, 0.011603971f, 0.00079999998f, 5.38608547e-05f, 7.25248356e-06f},
+     1.0954451150103321},
+    {"longrope with an attention factor",
+     with_attention_factor(longrope(), 1.25),
+     16,
+     7,
+     {1.0f, 0.205184266f, 0.0371327065f, 0.00400000019f, 0.000718144758f, 9.77176751e-05f},
+     1.25},
 };
 
 BOOST_AUTO_TEST_CASE(frequencies_are_those_of_transformers) {
@@ -180,23 +234,28 @@ BOOST_AUTO_TEST_CASE(frequencies_are_those_of_the_formulas) {
   };
   BOOST_TEST_CONTEXT("TROUPE_TEST_SEED=" << seed) {
     for (int i = 0; i < 400; ++i) {
-      const Rotary rotary{
-          .type = static_cast<RotaryType>(i % 5),
-          .theta = between(100, 1e6),
-          .factor = between(1, 40),
-          .original_max_position_embeddings = static_cast<std::int64_t>(between(8, 8192)),
-          .low_freq_factor = between(0.5, 2),
-          .high_freq_factor = between(3, 8),
-          .beta_fast = between(8, 64),
-          .beta_slow = between(0.5, 4),
-          .truncate = i % 2 == 0};
-      const auto head_dim = 2 * static_cast<std::int64_t>(between(2, 65));
+      Rotary rotary{.type = static_cast<RotaryType>(i % 6),
+                    .theta = between(100, 1e6),
+                    .factor = between(1, 40),
+                    .original_max_position_embeddings = static_cast<std::int64_t>(between(8, 8192)),
+                    .low_freq_factor = between(0.5, 2),
+                    .high_freq_factor = between(3, 8),
+                    .beta_fast = between(8, 64),
+                    .beta_slow = between(0.5, 4),
+                    .truncate = i % 2 == 0};
+      const auto head_dim = 2 * static_cast<std::int64_t>(between(4, 65));
+      if (i % 4 == 0) rotary.dim = head_dim / 4 * 2;
+      const std::int64_t dim = rotary_dim(rotary, head_dim);
+      for (std::int64_t pair = 0; pair < dim / 2 && rotary.type == RotaryType::longrope; ++pair) {
+        rotary.short_factor.push_back(between(1, 4));
+        rotary.long_factor.push_back(between(1, 60));
+      }
       const auto length = static_cast<std::int64_t>(between(1, 20000));
       BOOST_REQUIRE_EQUAL(check_rotary(rotary, head_dim).sentence, "");
       const std::vector<float> got = frequencies_of(rotary, head_dim, length);
       for (std::size_t pair = 0; pair < got.size(); ++pair) {
         const double expected =
-            reference_frequency(rotary, static_cast<double>(head_dim), static_cast<double>(length),
+            reference_frequency(rotary, static_cast<double>(dim), static_cast<double>(length),
                                 static_cast<double>(pair));
         BOOST_TEST(std::abs(got[pair] - expected) <= 2e-5 * expected,
                    name_of(rotary.type) << ", pair " << pair << " of " << got.size() << ": "
@@ -206,22 +265,22 @@ BOOST_AUTO_TEST_CASE(frequencies_are_those_of_the_formulas) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(only_dynamic_depends_on_the_length) {
+BOOST_AUTO_TEST_CASE(only_dynamic_and_longrope_depend_on_the_length) {
   for (const Golden& golden : kGolden) {
     const bool differs = frequencies_of(golden.rotary, golden.head_dim, 1) !=
-                         frequencies_of(golden.rotary, golden.head_dim, 1000);
+                         frequencies_of(golden.rotary, golden.head_dim, 2000);
     BOOST_TEST(differs == depends_on_length(golden.rotary), golden.name);
   }
 }
 
 BOOST_AUTO_TEST_CASE(types_have_names) {
-  for (const char* name : {"default", "linear", "dynamic", "yarn", "llama3"}) {
+  for (const char* name : {"default", "linear", "dynamic", "yarn", "llama3", "longrope"}) {
     RotaryType type{};
     BOOST_TEST(find_rotary_type(name, type));
     BOOST_TEST(name_of(type) == std::string(name));
   }
   RotaryType type = RotaryType::linear;
-  BOOST_TEST(!find_rotary_type("longrope", type));
+  BOOST_TEST(!find_rotary_type("su", type));
   BOOST_TEST((type == RotaryType::linear));
 }
 
@@ -258,6 +317,24 @@ BOOST_AUTO_TEST_CASE(nonsense_is_refused_by_field) {
     for (const std::int64_t x : {std::int64_t{0}, std::int64_t{-4}, std::int64_t{1} << 40})
       refused("rope_original_max_position_embeddings", rotary,
               [&](Rotary& r) { r.original_max_position_embeddings = x; });
+  for (const double x : {0.0, -1.0, infinity, std::nan("")}) {
+    refused("rope_short_factor", longrope(), [&](Rotary& r) { r.short_factor[2] = x; });
+    refused("rope_long_factor", longrope(), [&](Rotary& r) { r.long_factor[5] = x; });
+  }
+  refused("rope_short_factor has 5 numbers", longrope(),
+          [](Rotary& r) { r.short_factor.pop_back(); });
+  refused("rope_long_factor has 6 numbers", longrope(), [](Rotary& r) {
+    r.dim = 10;
+    r.short_factor.pop_back();
+  });
+  refused("rope_attention_factor", longrope(), [](Rotary& r) { r.attention_factor = -1; });
+  refused("rope_original_max_position_embeddings", longrope(),
+          [](Rotary& r) { r.original_max_position_embeddings = 1; });
+  for (const std::int64_t x : {-2, 1, 3, 18})
+    refused("rope_dim", {}, [&](Rotary& r) { r.dim = x; });
+  dynamic.dim = 2;
+  BOOST_TEST(check_rotary(dynamic, 16).sentence.starts_with("rope_dim = 2"));
+  dynamic.dim = 0;
   BOOST_TEST(check_rotary(dynamic, 2).sentence.starts_with("head_dim = 2"));
   BOOST_TEST(check_rotary({}, 15).sentence.starts_with("head_dim = 15"));
 }

@@ -12,7 +12,7 @@ BOOST_AUTO_TEST_SUITE(row_widths_test)
 
 namespace {
 
-constexpr float kEps = 1e-5f;
+constexpr float kEps = 1e-5f, kPlus = 1;
 
 /// The first shape.num_elements() elements of x from the one after its first, so that they are not
 /// aligned to more than one element.
@@ -43,15 +43,17 @@ void check_rms_norm(const Maker& make, DType dtype, std::int64_t rows, std::int6
   const Shape shape{rows, channels};
   const Tensor x = make.normal(dtype, shape, "x"), w = make.normal(DType::f32, {channels}, "w");
   const Tensor y = make.output(dtype, shape), rstd = make.output(DType::f32, {rows});
-  host.ops().rms_norm(host.stream(), x, w, kEps, y, rstd);
-  check_near(y, reference::rms_norm(Host::read(x), Host::read(w), kEps), tolerance_of(dtype));
+  host.ops().rms_norm(host.stream(), x, w, kEps, kPlus, y, rstd);
+  check_near(y, reference::rms_norm(Host::read(x), Host::read(w), kEps, kPlus),
+             tolerance_of(dtype));
   const Tensor dy = make.normal(dtype, shape, "dy");
   const Values residual = Host::read(make.normal(dtype, shape, "residual"));
-  auto expected = reference::rms_norm_backward(Host::read(dy), Host::read(x), Host::read(w), kEps);
+  auto expected =
+      reference::rms_norm_backward(Host::read(dy), Host::read(x), Host::read(w), kEps, kPlus);
   for (std::size_t i = 0; i < residual.size(); ++i) expected.dx[i] += residual[i];
   const Tensor dx = make.output(dtype, shape), dw = make.output(DType::f32, {channels});
   Host::write(residual, dx);
-  host.ops().rms_norm_backward(host.stream(), dy, x, w, rstd, dx, dx, dw);
+  host.ops().rms_norm_backward(host.stream(), dy, x, w, kPlus, rstd, dx, dx, dw);
   check_near(dx, expected.dx, tolerance_of(dtype));
   check_near(dw, expected.dw, 5 * tolerance_of(DType::f32));
 }

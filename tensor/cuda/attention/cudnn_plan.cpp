@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
-#include <cmath>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -80,7 +79,8 @@ class Layouts {
         K(s.kv_heads),
         D(s.head_dim),
         graph_(graph),
-        causal_(s.causal) {
+        causal_(s.causal),
+        scale_(score_scale(s.scale, s.head_dim)) {
     if (!s.documents) return;
     lengths_ = numbers("lengths", kLengths, B, fe::DataType_t::INT32);
     qkv_offsets_ = numbers("qkv_offsets", kQkvOffsets, B + 1, fe::DataType_t::INT64);
@@ -114,7 +114,7 @@ class Layouts {
   /// What the options of both passes have alike.
   template <typename Options>
   void set_scores(Options& options) const {
-    options.set_attn_scale(static_cast<float>(1 / std::sqrt(static_cast<double>(D))));
+    options.set_attn_scale(scale_);
     if (causal_) {
       options.set_diagonal_alignment(fe::DiagonalAlignment_t::TOP_LEFT)
           .set_diagonal_band_right_bound(0);
@@ -154,6 +154,7 @@ class Layouts {
 
   Graph& graph_;
   const bool causal_;
+  const float scale_;
   Attributes lengths_, qkv_offsets_, out_offsets_, lse_offsets_;  // null but of documents
 };
 

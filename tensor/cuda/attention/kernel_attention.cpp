@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <span>
 
@@ -26,6 +25,11 @@ const AttentionShape& checked(const AttentionShape& s) {
   return s;
 }
 
+/// 0 if it hides no key, which kernels without windows compute.
+int window_of(const AttentionShape& s) {
+  return s.window < s.seq_len ? static_cast<int>(s.window) : 0;
+}
+
 }  // namespace
 
 void check_head_dim(std::int64_t head_dim) {
@@ -41,18 +45,20 @@ std::int64_t padded_width(DType dtype, std::int64_t head_dim) {
 }
 
 KernelAttention::KernelAttention(const AttentionShape& shape, KernelStream& preparation)
-    : shape_(checked(shape)), preparation_(preparation) {}
+    : shape_(checked(shape)),
+      preparation_(preparation),
+      rotary_dim_(shape.rotary ? tensor::rotary_dim(*shape.rotary, shape.head_dim) : 0) {}
 
 std::int64_t KernelAttention::angles() const {
-  if (!shape_.rotary) return 0;
-  return (shape_.documents ? tokens() : shape_.seq_len) * (shape_.head_dim / 2);
+  return (shape_.documents ? tokens() : shape_.seq_len) * (rotary_dim_ / 2);
 }
 
 std::int64_t KernelAttention::lengths() const {
   if (!shape_.documents || !shape_.rotary) return 0;
   if (!depends_on_length(*shape_.rotary)) return 1;
   const std::int64_t longer = shape_.seq_len - shape_.rotary->original_max_position_embeddings;
-  return 1 + std::max<std::int64_t>(longer, 0);
+  const std::int64_t most = shape_.rotary->type == RotaryType::longrope ? 1 : longer;
+  return 1 + std::clamp<std::int64_t>(longer, 0, most);
 }
 
 std::int64_t KernelAttention::saved_elements() const {
@@ -61,7 +67,7 @@ std::int64_t KernelAttention::saved_elements() const {
 }
 
 ScratchBytes KernelAttention::scratch_bytes() const {
-  const std::int64_t frequencies = lengths() * (shape_.head_dim / 2);
+  const std::int64_t frequencies = lengths() * (rotary_dim_ / 2);
   const std::int64_t tables = shape_.documents ? 2 * angles() : 0;
   return {.forward = static_cast<std::size_t>(2 * angles() + frequencies) * sizeof(float),
           .backward = static_cast<std::size_t>(tables + tokens() * shape_.heads) * sizeof(float)};
@@ -85,18 +91,17 @@ void KernelAttention::set_scratch(const Scratch& scratch) {
 /// Fills what calls with documents compute their tables from, or else the tables of all calls.
 void KernelAttention::fill_frequencies() {
   RotaryFrequencies frequencies{.inverse = {}, .scaling = attention_scaling(*shape_.rotary)};
-  const std::int64_t pairs = shape_.head_dim / 2;
+  const std::int64_t pairs = rotary_dim_ / 2;
   const std::span inverse(frequencies.inverse, static_cast<std::size_t>(pairs));
   if (!shape_.documents) {
     inverse_frequencies(*shape_.rotary, shape_.seq_len, inverse);
-    return launch_rotation_tables(shape_.seq_len, shape_.head_dim, frequencies, forward_.cos,
+    return launch_rotation_tables(shape_.seq_len, rotary_dim_, frequencies, forward_.cos,
                                   forward_.sin, preparation_.handle());
   }
   for (std::int64_t i = 0; i < lengths(); ++i) {
     inverse_frequencies(*shape_.rotary, shape_.rotary->original_max_position_embeddings + i,
                         inverse);
-    launch_frequencies(shape_.head_dim, frequencies, frequencies_ + i * pairs,
-                       preparation_.handle());
+    launch_frequencies(rotary_dim_, frequencies, frequencies_ + i * pairs, preparation_.handle());
   }
 }
 
@@ -106,7 +111,7 @@ KernelAttention::Tables KernelAttention::tables_of(const AttentionCall& call, co
   if (!shape_.documents) return forward_;
   launch_document_tables({.starts = call.documents.as<std::int32_t>(),
                           .documents = static_cast<int>(call.documents.num_elements() - 1),
-                          .head_dim = shape_.head_dim,
+                          .rotary_dim = rotary_dim_,
                           .inverse = frequencies_,
                           .first = shape_.rotary->original_max_position_embeddings,
                           .lengths = lengths(),
@@ -131,7 +136,8 @@ void KernelAttention::save(Stream& stream, const Tensor& qkv, const Tensor& save
                      .saved = saved.data,
                      .by_token = order == Order::by_token,
                      .cos = tables.cos,
-                     .sin = tables.sin},
+                     .sin = tables.sin,
+                     .rotary_dim = rotary_dim_},
                     handle_of(stream));
 }
 
@@ -147,7 +153,8 @@ void KernelAttention::rotate_back(Stream& stream, const Tensor& dqkv, const Atte
                       .head_dim = shape_.head_dim,
                       .dqkv = dqkv.data,
                       .cos = tables.cos,
-                      .sin = tables.sin},
+                      .sin = tables.sin,
+                      .rotary_dim = rotary_dim_},
                      handle_of(stream));
 }
 
@@ -187,6 +194,7 @@ void KernelAttention::backward(Stream& stream, const Tensor& saved, const Tensor
   x.dqkv = dqkv.data;
   x.cos = tables.cos;
   x.sin = tables.sin;
+  x.rotary_dim = static_cast<int>(rotary_dim_);
   launch_attention_delta(shape_.dtype, x, handle_of(stream));
   launch_attention_key_gradients(shape_.dtype, x, handle_of(stream));
   launch_attention_query_gradients(shape_.dtype, x, handle_of(stream));
@@ -210,7 +218,9 @@ AttentionArguments KernelAttention::arguments(const Tensor& saved, const Tensor&
       .documents = shape_.documents ? static_cast<int>(call.documents.num_elements() - 1) : 0,
       .saved_width = static_cast<int>(padded_width(shape_.dtype, shape_.head_dim)),
       .causal = shape_.causal,
-      .scale = static_cast<float>(1 / std::sqrt(double(shape_.head_dim))),
+      .window = window_of(shape_),
+      .scale = score_scale(shape_.scale, shape_.head_dim),
+      .cap = shape_.cap,
       .mask = call.mask.as<float>(),
       .mask_batch_stride = shape_.mask == Mask::keys ? s : 0,
       .mask_query_stride = shape_.mask == Mask::pairs ? s : 0,

@@ -61,7 +61,8 @@ class KernelAttention final : public Attention {
   /// The most tokens of a call.
   std::int64_t tokens() const { return shape_.batch * shape_.seq_len; }
   std::int64_t batch() const { return shape_.documents ? 1 : shape_.batch; }
-  /// Lengths of documents with frequencies of their own, and one for all shorter ones.
+  /// Lengths of documents with frequencies of their own, or all of them as one, and one for all
+  /// shorter ones.
   std::int64_t lengths() const;
   void fill_frequencies();
   /// The tables of a call, in the scratch memory of its direction.
@@ -74,9 +75,10 @@ class KernelAttention final : public Attention {
 
   const AttentionShape shape_;
   KernelStream& preparation_;
-  Tables forward_, backward_;     // [S, D/2] each; backward_ only of documents
-  float* frequencies_ = nullptr;  // [lengths(), D/2], only of documents
-  float* delta_ = nullptr;        // [B,H,S]
+  const std::int64_t rotary_dim_;  // R; 0: nothing is rotated
+  Tables forward_, backward_;      // [S, R/2] each; backward_ only of documents
+  float* frequencies_ = nullptr;   // [lengths(), R/2], only of documents
+  float* delta_ = nullptr;         // [B,H,S]
 };
 
 }  // namespace troupe::tensor::cuda

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <limits>
 
 #include "tensor/cuda/attention/kernel_attention.h"
@@ -45,7 +44,9 @@ CachedAttentionArguments KernelCachedAttention::arguments(std::int64_t rows) con
           .kv_heads = static_cast<int>(shape_.kv_heads),
           .head_dim = static_cast<int>(shape_.head_dim),
           .row_width = static_cast<int>(padded_width(shape_.dtype, shape_.head_dim)),
-          .scale = static_cast<float>(1 / std::sqrt(static_cast<double>(shape_.head_dim)))};
+          .window = shape_.window < shape_.capacity ? static_cast<int>(shape_.window) : 0,
+          .scale = score_scale(shape_.scale, shape_.head_dim),
+          .cap = shape_.cap};
 }
 
 std::size_t KernelCachedAttention::scratch_bytes() const {
@@ -60,6 +61,7 @@ void KernelCachedAttention::forward(Stream& stream, const Tensor& qkv, const Cac
   x.row_positions = tokens.positions.as<std::int32_t>();
   x.cos = tokens.cos.as<float>();
   x.sin = tokens.sin.as<float>();
+  x.rotary_dim = static_cast<int>(2 * tokens.cos.num_elements() / x.rows);
   x.qkv = qkv.data;
   x.cache = cache.data;
   x.out = out.data;

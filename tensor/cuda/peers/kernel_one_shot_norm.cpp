@@ -53,6 +53,7 @@ void KernelOneShotNorm::run(Stream& stream, const OneShotCall& call) {
                           .w = call.weight.as<float>(),
                           .b = call.shift.as<float>(),
                           .eps = call.eps,
+                          .plus = call.plus,
                           .y = call.normed.data,
                           .mean = call.mean.as<float>(),
                           .rstd = call.rstd.as<float>()}};

@@ -17,9 +17,10 @@ constexpr float kEps = 1e-5f;
 /// Which parameters a product and a norm have.
 struct Kind {
   bool bias = false, layer_norm = false, norm = true;
+  float plus = 0;
 };
 const std::vector<Kind> kKinds{
-    {}, {.bias = true, .layer_norm = true}, {.bias = true}, {.norm = false}};
+    {}, {.bias = true, .layer_norm = true}, {.bias = true}, {.norm = false}, {.plus = 1}};
 
 /// What a shard ends with: the sum of all tokens, and the norm.
 struct Result {
@@ -54,7 +55,7 @@ Result by_all_reduce(Host& host, ProcessGroup& group, DType dtype, const Kind& k
   else if (kind.layer_norm)
     ops.layer_norm(stream, x.partial, x.weight, x.shift, kEps, x.normed, mean, rstd);
   else
-    ops.rms_norm(stream, x.partial, x.weight, kEps, x.normed, rstd);
+    ops.rms_norm(stream, x.partial, x.weight, kEps, kind.plus, x.normed, rstd);
   return {.sum = Host::bytes_of(x.partial), .normed = Host::bytes_of(x.normed)};
 }
 
@@ -74,6 +75,7 @@ Result by_parts(Host& host, ProcessGroup& group, DType dtype, const Kind& kind, 
                       .weight = x.weight,
                       .shift = x.shift,
                       .eps = kEps,
+                      .plus = kind.plus,
                       .mean = kind.layer_norm ? host.output(DType::f32, {tokens}) : Tensor{},
                       .rstd = host.output(DType::f32, {tokens}),
                       .normed = x.normed});

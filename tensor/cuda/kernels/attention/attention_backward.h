@@ -62,27 +62,28 @@ __device__ __forceinline__ Rows<T> gradient_rows(const AttentionArguments& x,
 __device__ __forceinline__ RowRotation rotation_from(const AttentionArguments& x,
                                                      const HeadPlace& place, int first) {
   if (!x.cos) return {};
-  const std::int64_t angle = std::int64_t{place.begin + first} * (x.head_dim / 2);
-  return {x.cos + angle, x.sin + angle};
+  const int half = x.rotary_dim / 2;
+  const std::int64_t angle = std::int64_t{place.begin + first} * half;
+  return {x.cos + angle, x.sin + angle, half};
 }
 
 /// Whether rows are multiples of 16 bytes, on such a boundary.
 struct AlignedRows {
   bool out = false;      // dout and out
-  bool rotated = false;  // dqkv's halves of heads, or heads if nothing is rotated
+  bool rotated = false;  // dqkv's heads, and what of them is rotated, in halves
   bool values = false;   // dqkv's heads
 };
 
 /// p = e^(score - lse) of the products of the warp's rows with the tile's columns. lse(i, j) is
 /// that of the query of p[i][j].
-template <typename T, int width, bool transposed, int rows_, int n, typename Lse>
+template <typename T, int width, bool limited, bool transposed, int rows_, int n, typename Lse>
 __device__ __forceinline__ void compute_probabilities(const AttentionArguments& x,
                                                       const ScoreTile<transposed, rows_>& tile,
                                                       const T* rows, const T* columns,
                                                       const Lse& lse, float (&p)[n][4]) {
   clear(p);
   multiply_rows<width>(rows, columns, p);
-  finish_scores(x, tile, p);
+  finish_scores<T, limited>(x, tile, p);
 #pragma unroll
   for (int i = 0; i < n; ++i) {
 #pragma unroll
@@ -90,13 +91,23 @@ __device__ __forceinline__ void compute_probabilities(const AttentionArguments& 
   }
 }
 
+/// 1 - (s / c)^2, by which the gradient of a product is less whose score s was capped. The score is
+/// taken back from its probability, which costs no register: log p + lse.
+__device__ __forceinline__ float cap_slope(float cap, float probability, float lse) {
+  if (probability == 0) return 0;  // as it multiplies
+  const float part = (logf(probability) + lse) / cap;
+  return 1.0f - part * part;
+}
+
 /// ds = p (dp - delta) scale, where dp' is the product of the warp's rows with the tile's columns,
-/// one of dout and the other of values. delta(i, j) is that of the query of ds[i][j].
-template <typename T, int width, int n, typename Delta>
+/// one of dout and the other of values. lse(i, j) and delta(i, j) are those of the query of
+/// ds[i][j].
+template <typename T, int width, bool limited, int n, typename Lse, typename Delta>
 __device__ __forceinline__ void compute_score_gradients(const AttentionArguments& x,
                                                         std::uint32_t kept_bits, const T* rows,
-                                                        const T* columns, const Delta& delta,
-                                                        const float (&p)[n][4], float (&ds)[n][4]) {
+                                                        const T* columns, const Lse& lse,
+                                                        const Delta& delta, const float (&p)[n][4],
+                                                        float (&ds)[n][4]) {
   clear(ds);
   multiply_rows<width>(rows, columns, ds);
   if (x.dropout.threshold) drop(kept_bits, x.dropout.scale, ds);
@@ -104,6 +115,14 @@ __device__ __forceinline__ void compute_score_gradients(const AttentionArguments
   for (int i = 0; i < n; ++i) {
 #pragma unroll
     for (int j = 0; j < 4; ++j) ds[i][j] = p[i][j] * x.scale * (ds[i][j] - delta(i, j));
+  }
+  if constexpr (limited) {
+    if (x.cap == 0) return;
+#pragma unroll
+    for (int i = 0; i < n; ++i) {
+#pragma unroll
+      for (int j = 0; j < 4; ++j) ds[i][j] *= cap_slope(x.cap, p[i][j], lse(i, j));
+    }
   }
 }
 

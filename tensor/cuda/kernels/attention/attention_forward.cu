@@ -91,7 +91,7 @@ __device__ __forceinline__ void scale_rows(const float (&factor)[2], float (&c)[
 }
 
 /// out and lse of a tile of queries.
-template <typename T, int width, typename Memory>
+template <typename T, int width, bool limited, typename Memory>
 __device__ __forceinline__ void attend(const AttentionArguments& x, bool aligned) {
   constexpr int kRows = Memory::Tiles::rows, kKeys = Memory::Tiles::columns;
   constexpr int kThreads = Memory::Tiles::threads;
@@ -109,7 +109,7 @@ __device__ __forceinline__ void attend(const AttentionArguments& x, bool aligned
   clear(out);
   RunningSoftmax softmax;
 #pragma unroll 1
-  for (int key = 0; key < seen; key += kKeys) {
+  for (int key = first_tile<limited, kKeys>(x, first); key < seen; key += kKeys) {
     __syncthreads();
     load_tile<kKeys, width, kThreads>(key_rows<T>(x, shared, key), memory.keys);
     load_tile<kKeys, width, kThreads>(value_rows<T>(x, shared, key), memory.values);
@@ -119,7 +119,7 @@ __device__ __forceinline__ void attend(const AttentionArguments& x, bool aligned
     float scores[kKeys / 8][4], correction[2];
     clear(scores);
     multiply_rows<width>(queries, memory.keys, scores);
-    finish_scores(x, tile, scores);
+    finish_scores<T, limited>(x, tile, scores);
     softmax.template add<T>(scores, correction);
     if (x.dropout.threshold) drop(bits, 1, scores);
     scale_rows(correction, out);
@@ -145,13 +145,13 @@ __device__ __forceinline__ void attend(const AttentionArguments& x, bool aligned
 }
 
 /// The number of blocks on a multiprocessor is the one for which no register spills.
-template <typename T, int width, typename Memory>
+template <typename T, int width, bool limited, typename Memory>
 __global__ void __launch_bounds__(
     Memory::Tiles::threads,
     blocks_together<Memory>(width < 128 || (width == 128 && sizeof(T) == 4) ? 3 : 2))
     attention_forward_kernel(const AttentionArguments x, const bool aligned) {
   if constexpr (is_of_use<Memory, Large<T, width>>()) {
-    attend<T, width, Memory>(x, aligned);
+    attend<T, width, limited, Memory>(x, aligned);
   } else {
     __trap();
   }
@@ -162,9 +162,11 @@ __global__ void __launch_bounds__(
 void launch_attention_forward(DType dtype, const AttentionArguments& x, cudaStream_t stream) {
   with_width(dtype, x.head_dim, [&]<typename T, int width>(HeadWidth<T, width>) {
     with_memory<Large<T, width>, Small<T, width>>(stream, [&]<typename Memory>(Type<Memory>) {
-      launch(attention_forward_kernel<T, width, Memory>, blocks_of<Memory::Tiles::rows>(x, x.heads),
-             Memory::Tiles::threads, Memory::kBytes, stream, x,
-             heads_are_aligned<T>(x, x.out, false));
+      with_constant(x.limited(), [&](auto limited) {
+        launch(attention_forward_kernel<T, width, limited(), Memory>,
+               blocks_of<Memory::Tiles::rows>(x, x.heads), Memory::Tiles::threads, Memory::kBytes,
+               stream, x, heads_are_aligned<T>(x, x.out, false));
+      });
     });
   });
 }

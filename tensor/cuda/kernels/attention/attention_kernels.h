@@ -36,7 +36,9 @@ struct AttentionArguments {
   int documents = 0;
   int saved_width = 0;  ///< W: D rounded up so that a row is a multiple of 16 bytes
   bool causal = true;
+  int window = 0;   ///< so many keys at most that a query sees, its own the last; 0: all
   float scale = 1;  ///< of the products of queries and keys
+  float cap = 0;    ///< c: scaled products s become c tanh(s / c); 0: they stay
   /// What is added to the score of sequence b, query i and key j is mask[b * mask_batch_stride + i
   /// * mask_query_stride + j]; null: nothing.
   const float* mask = nullptr;
@@ -50,10 +52,14 @@ struct AttentionArguments {
   const void* dout = nullptr;  ///< [B*S, H*D]
   float* delta = nullptr;      ///< [B,H,S], sums over D of dout * out
   void* dqkv = nullptr;        ///< [B*S, (H + 2K)*D]
-  /// Tables of the rotation [S, D/2] by position, or of documents by token, whose inverse the
-  /// gradients of q and k get; null: none.
+  /// Tables of the rotation [S, R/2] by position, or of documents by token, whose inverse the
+  /// gradients of q and k get in the first R elements of a head; null: none.
   const float* cos = nullptr;
   const float* sin = nullptr;
+  int rotary_dim = 0;  ///< R
+
+  /// Whether kernels for windows and caps compute the scores, which need more registers.
+  bool limited() const { return window > 0 || cap > 0; }
 };
 
 /// Clears the tokens after the last document in x[S, heads * D], which is of `dtype`.

@@ -68,8 +68,17 @@ struct KeyGradients {
   }
 };
 
+/// Where the queries end that see some of the tile's keys, from position `first` on.
+template <bool limited, int keys>
+__device__ __forceinline__ int queries_end(const AttentionArguments& x, int length, int first) {
+  if constexpr (limited) {
+    if (x.window > 0 && length - first - keys >= x.window) return first + keys + x.window - 1;
+  }
+  return length;
+}
+
 /// Gradients of a tile of keys: rows of its scores are keys, columns queries.
-template <typename T, int width, Gradient gradient, typename Memory>
+template <typename T, int width, Gradient gradient, bool limited, typename Memory>
 __device__ __forceinline__ void add_key_gradients(const AttentionArguments& x,
                                                   const AlignedRows& aligned) {
   constexpr int kRows = Memory::Tiles::rows, kQueries = Memory::Tiles::columns, n = kQueries / 8;
@@ -82,6 +91,7 @@ __device__ __forceinline__ void add_key_gradients(const AttentionArguments& x,
       block_place<kRows>(x, x.kv_heads, false);  // the first keys are seen most
   if (first >= shared.length) return;
   const int group = x.heads / x.kv_heads;
+  const int end = queries_end<limited, kRows>(x, shared.length, first);
   load_tile<kRows, width, kThreads>(key_rows<T>(x, shared, first), memory.rows);
   if (gradient != Gradient::values) {
     load_tile<kRows, width, kThreads>(value_rows<T>(x, shared, first), memory.other_rows);
@@ -95,7 +105,7 @@ __device__ __forceinline__ void add_key_gradients(const AttentionArguments& x,
   for (int head = shared.head * group; head < (shared.head + 1) * group; ++head) {
     const HeadPlace place = shared.with_head(head);
 #pragma unroll 1
-    for (int query = x.causal ? first : 0; query < shared.length; query += kQueries) {
+    for (int query = x.causal ? first : 0; query < end; query += kQueries) {
       __syncthreads();
       load_queries<kQueries, width, kThreads>(x, place, query, aligned.out, memory.tile,
                                               memory.other_tile, lse, delta);
@@ -105,12 +115,13 @@ __device__ __forceinline__ void add_key_gradients(const AttentionArguments& x,
       const auto lse_of = [&](int i, int j) -> float { return lse[lane.column(i, j)]; };
       const auto delta_of = [&](int i, int j) -> float { return delta[lane.column(i, j)]; };
       float p[n][4], ds[n][4];
-      compute_probabilities<T, width>(x, tile, keys, memory.tile, lse_of, p);
+      compute_probabilities<T, width, limited>(x, tile, keys, memory.tile, lse_of, p);
       if constexpr (gradient != Gradient::keys) {
         gradients.add_values(x, bits, p, memory.other_tile, kept);
       }
       if constexpr (gradient != Gradient::values) {
-        compute_score_gradients<T, width>(x, bits, values, memory.other_tile, delta_of, p, ds);
+        compute_score_gradients<T, width, limited>(x, bits, values, memory.other_tile, lse_of,
+                                                   delta_of, p, ds);
         multiply_kept(ds, memory.tile, kept, gradients.dk);
       }
     }
@@ -118,11 +129,11 @@ __device__ __forceinline__ void add_key_gradients(const AttentionArguments& x,
   gradients.write(x, shared, first, aligned, reinterpret_cast<float*>(memory.rows));
 }
 
-template <typename T, int width, Gradient gradient, typename Memory>
+template <typename T, int width, Gradient gradient, bool limited, typename Memory>
 __global__ void __launch_bounds__(Memory::Tiles::threads, 2)
     attention_key_gradients_kernel(const AttentionArguments x, const AlignedRows aligned) {
   if constexpr (is_of_use<Memory, Large<T, width>>()) {
-    add_key_gradients<T, width, gradient, Memory>(x, aligned);
+    add_key_gradients<T, width, gradient, limited, Memory>(x, aligned);
   } else {
     __trap();
   }
@@ -131,9 +142,11 @@ __global__ void __launch_bounds__(Memory::Tiles::threads, 2)
 template <typename T, int width, Gradient gradient>
 void launch_key_gradients(const AttentionArguments& x, cudaStream_t stream) {
   with_memory<Large<T, width>, SmallBackward<T, width>>(stream, [&]<typename Memory>(Type<Memory>) {
-    launch(attention_key_gradients_kernel<T, width, gradient, Memory>,
-           blocks_of<Memory::Tiles::rows>(x, x.kv_heads), Memory::Tiles::threads, Memory::kBytes,
-           stream, x, aligned_rows<T>(x));
+    with_constant(x.limited(), [&](auto limited) {
+      launch(attention_key_gradients_kernel<T, width, gradient, limited(), Memory>,
+             blocks_of<Memory::Tiles::rows>(x, x.kv_heads), Memory::Tiles::threads, Memory::kBytes,
+             stream, x, aligned_rows<T>(x));
+    });
   });
 }
 

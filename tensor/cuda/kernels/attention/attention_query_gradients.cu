@@ -10,7 +10,7 @@ template <typename T, int width>
 using Large = BackwardMemory<T, width, Tiling<64, (width * sizeof(T) > 256) ? 32 : 64>>;
 
 /// Gradients of a tile of queries.
-template <typename T, int width, typename Memory>
+template <typename T, int width, bool limited, typename Memory>
 __device__ __forceinline__ void add_query_gradients(const AttentionArguments& x,
                                                     const AlignedRows& aligned) {
   constexpr int kRows = Memory::Tiles::rows, kKeys = Memory::Tiles::columns, n = kKeys / 8;
@@ -41,7 +41,7 @@ __device__ __forceinline__ void add_query_gradients(const AttentionArguments& x,
   float dq[width / 8][4];
   clear(dq);
 #pragma unroll 1
-  for (int key = 0; key < seen; key += kKeys) {
+  for (int key = first_tile<limited, kKeys>(x, first); key < seen; key += kKeys) {
     __syncthreads();
     load_tile<kKeys, width, kThreads>(key_rows<T>(x, shared, key), memory.tile);
     load_tile<kKeys, width, kThreads>(value_rows<T>(x, shared, key), memory.other_tile);
@@ -49,8 +49,9 @@ __device__ __forceinline__ void add_query_gradients(const AttentionArguments& x,
     const ScoreTile<false, kRows> tile{place, first, key};
     const std::uint32_t bits = x.dropout.threshold ? kept_probabilities<n>(x, tile) : 0;
     float p[n][4], ds[n][4];
-    compute_probabilities<T, width>(x, tile, queries, memory.tile, lse_of, p);
-    compute_score_gradients<T, width>(x, bits, dout, memory.other_tile, delta_of, p, ds);
+    compute_probabilities<T, width, limited>(x, tile, queries, memory.tile, lse_of, p);
+    compute_score_gradients<T, width, limited>(x, bits, dout, memory.other_tile, lse_of, delta_of,
+                                               p, ds);
     multiply_kept(ds, memory.tile, kept, dq);
   }
   write_rows<width>(dq, reinterpret_cast<float*>(memory.rows), rotation_from(x, place, first),
@@ -58,11 +59,12 @@ __device__ __forceinline__ void add_query_gradients(const AttentionArguments& x,
 }
 
 /// The number of blocks on a multiprocessor is the one for which no register spills.
-template <typename T, int width, typename Memory>
-__global__ void __launch_bounds__(Memory::Tiles::threads, width == 128 && sizeof(T) == 2 ? 3 : 2)
+template <typename T, int width, bool limited, typename Memory>
+__global__ void __launch_bounds__(Memory::Tiles::threads,
+                                  width == 128 && sizeof(T) == 2 && !limited ? 3 : 2)
     attention_query_gradients_kernel(const AttentionArguments x, const AlignedRows aligned) {
   if constexpr (is_of_use<Memory, Large<T, width>>()) {
-    add_query_gradients<T, width, Memory>(x, aligned);
+    add_query_gradients<T, width, limited, Memory>(x, aligned);
   } else {
     __trap();
   }
@@ -75,9 +77,11 @@ void launch_attention_query_gradients(DType dtype, const AttentionArguments& x,
   with_width(dtype, x.head_dim, [&]<typename T, int width>(HeadWidth<T, width>) {
     with_memory<Large<T, width>, SmallBackward<T, width>>(
         stream, [&]<typename Memory>(Type<Memory>) {
-          launch(attention_query_gradients_kernel<T, width, Memory>,
-                 blocks_of<Memory::Tiles::rows>(x, x.heads), Memory::Tiles::threads, Memory::kBytes,
-                 stream, x, aligned_rows<T>(x));
+          with_constant(x.limited(), [&](auto limited) {
+            launch(attention_query_gradients_kernel<T, width, limited(), Memory>,
+                   blocks_of<Memory::Tiles::rows>(x, x.heads), Memory::Tiles::threads,
+                   Memory::kBytes, stream, x, aligned_rows<T>(x));
+          });
         });
   });
 }

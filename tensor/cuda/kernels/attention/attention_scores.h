@@ -21,6 +21,16 @@ __device__ __forceinline__ float exponential(float x) {
   }
 }
 
+/// tanh(x) with T's accuracy.
+template <typename T>
+__device__ __forceinline__ float hyperbolic_tangent(float x) {
+  if constexpr (sizeof(T) == sizeof(float)) {
+    return tanhf(x);
+  } else {
+    return 1.0f - __fdividef(2.0f, 1.0f + __expf(2.0f * x));
+  }
+}
+
 __device__ __forceinline__ float minus_infinity() {
   return __uint_as_float(0xff800000u);
 }
@@ -40,9 +50,21 @@ struct ScoreTile {
   }
 };
 
-/// Turns products of queries and keys into scores: scaled, with the mask added, and -inf where a
-/// query does not see the key or one of them does not exist.
-template <bool transposed, int rows, int n>
+/// c tanh(s / c) of each score.
+template <typename T, int n>
+__device__ __forceinline__ void cap_scores(float cap, float (&s)[n][4]) {
+  const float inverse = 1.0f / cap;
+#pragma unroll
+  for (int i = 0; i < n; ++i) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) s[i][j] = cap * hyperbolic_tangent<T>(s[i][j] * inverse);
+  }
+}
+
+/// Turns products of queries and keys into scores: scaled, with the cap or the mask, and -inf where
+/// a query does not see the key or one of them does not exist. `limited` says whether there may be
+/// a window or a cap.
+template <typename T, bool limited, bool transposed, int rows, int n>
 __device__ __forceinline__ void finish_scores(const AttentionArguments& x,
                                               const ScoreTile<transposed, rows>& tile,
                                               float (&s)[n][4]) {
@@ -51,13 +73,21 @@ __device__ __forceinline__ void finish_scores(const AttentionArguments& x,
   const int last_key = (transposed ? rows_end : columns_end) - 1;
   const int first_query = transposed ? tile.first_column : tile.first_row;
   const int length = tile.place.length;
-  const bool all_seen =
+  bool all_seen =
       rows_end <= length && columns_end <= length && !(x.causal && last_key > first_query);
+  if constexpr (limited) {
+    const int first_key = transposed ? tile.first_row : tile.first_column;
+    const int last_query = (transposed ? columns_end : rows_end) - 1;
+    if (x.window > 0 && last_query - first_key >= x.window) all_seen = false;
+  }
   const float* mask = x.mask ? x.mask + tile.place.batch * x.mask_batch_stride : nullptr;
 #pragma unroll
   for (int i = 0; i < n; ++i) {
 #pragma unroll
     for (int j = 0; j < 4; ++j) s[i][j] *= x.scale;
+  }
+  if constexpr (limited) {
+    if (x.cap > 0) cap_scores<T>(x.cap, s);
   }
   if (all_seen && !mask) return;
 #pragma unroll
@@ -65,7 +95,8 @@ __device__ __forceinline__ void finish_scores(const AttentionArguments& x,
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const int query = tile.query(lane, i, j), key = tile.key(lane, i, j);
-      const bool seen = query < length && key < length && !(x.causal && key > query);
+      bool seen = query < length && key < length && !(x.causal && key > query);
+      if constexpr (limited) seen = seen && !(x.window > 0 && query - key >= x.window);
       if (!seen) {
         s[i][j] = minus_infinity();
       } else if (mask) {
@@ -73,6 +104,16 @@ __device__ __forceinline__ void finish_scores(const AttentionArguments& x,
       }
     }
   }
+}
+
+/// The first tile of `keys` keys that a block looks at whose first query is `query`, by its first
+/// key.
+template <bool limited, int keys>
+__device__ __forceinline__ int first_tile(const AttentionArguments& x, int query) {
+  if constexpr (limited) {
+    if (x.window > 0 && query >= x.window) return (query - x.window + 1) / keys * keys;
+  }
+  return 0;
 }
 
 /// Bit 4 i + j says whether the lane's probability c[i][j] is kept.
@@ -108,10 +149,12 @@ __device__ __forceinline__ void drop(std::uint32_t kept, float scale, float (&c)
   }
 }
 
-/// Tables of the rotation of a tile's rows; null: none.
+/// Tables of the rotation of a tile's rows, [rows, half], by which the first 2 half elements of
+/// each turn; null: none.
 struct RowRotation {
   const float* cos = nullptr;
   const float* sin = nullptr;
+  int half = 0;
 };
 
 /// Writes a warp's rows from float32 shared memory, m elements at once: rotated back if asked.
@@ -119,14 +162,16 @@ template <int width, int m, typename T>
 __device__ __forceinline__ void write_staged(const float* staged, const RowRotation& rotation,
                                              const Rows<T>& to, const Lane& lane) {
   constexpr int kStride = kTileStride<float, width>;
-  const int half = to.columns / 2, packs = (rotation.cos ? half : to.columns) / m;
+  const int half = rotation.half, packs = (to.columns - half) / m;  // a pair is one pack
   for (int p = lane.number; p < kWarpRows * packs; p += 32) {
-    const int r = p / packs, column = p % packs * m;
+    const int r = p / packs, lower = p % packs * m;
     if (lane.warp_row + r >= to.count) continue;
+    const bool turns = lower < half;
+    const int column = turns ? lower : lower + half;
     const float* from = staged + r * kStride + column;
     T* target = to.data + (lane.warp_row + r) * to.stride + column;
     Pack<m> first = load<m>(from);
-    if (rotation.cos) {
+    if (turns) {
       const std::int64_t angle = std::int64_t{lane.warp_row + r} * half + column;
       const Pack<m> cos = load<m>(rotation.cos + angle), sin = load<m>(rotation.sin + angle);
       Pack<m> second = load<m>(from + half);
@@ -168,11 +213,12 @@ __device__ __forceinline__ void write_rows(const float (&c)[width / 8][4], float
 template <int rows, int width>
 inline constexpr std::size_t kStagingBytes = sizeof(float) * rows* kTileStride<float, width>;
 
-/// Whether rows of heads of D elements, or their halves that are rotated together, are multiples of
+/// Whether rows of heads of D elements, and the halves that are rotated together, are multiples of
 /// 16 bytes.
 template <typename T>
 bool heads_are_aligned(const AttentionArguments& x, const void* data, bool rotated) {
-  return rows_are_aligned(rotated ? x.head_dim / 2 : x.head_dim, kPack<T>, {data});
+  return rows_are_aligned(x.head_dim, kPack<T>, {data}) &&
+         (!rotated || x.rotary_dim / 2 % kPack<T> == 0);
 }
 
 }  // namespace troupe::tensor::cuda

@@ -29,8 +29,8 @@ template <typename T>
 __device__ __forceinline__ float rotated(const CachedAttentionArguments& x, int row, const T* head,
                                          int column) {
   const float value = to_float32(head[column]);
-  if (!x.cos) return value;
-  const int half = x.head_dim / 2;
+  if (!x.cos || column >= x.rotary_dim) return value;
+  const int half = x.rotary_dim / 2;
   const bool lower = column < half;
   const std::int64_t angle = std::int64_t{row} * half + (lower ? column : column - half);
   const float other = to_float32(head[lower ? column + half : column - half]);
@@ -100,17 +100,22 @@ __device__ __forceinline__ float* part_of(const CachedAttentionArguments& x, int
   return x.parts + (std::int64_t{place} * parts + part) * (x.head_dim + 2);
 }
 
-/// The softmax of `count` keys, at most 32 and perhaps none, by one warp: a lane has the weight of
-/// its key and columns lane, lane + 32, ...
+/// Keys before those that the row at `position` sees.
+__device__ __forceinline__ int hidden_keys(const CachedAttentionArguments& x, int position) {
+  return x.window > 0 && position >= x.window ? position - x.window + 1 : 0;
+}
+
+/// The softmax of keys [first, count), at most 32 and perhaps none, by one warp: a lane has the
+/// weight of its key and columns lane, lane + 32, ...
 template <typename T, int columns, typename Query>
 __device__ __forceinline__ Softmax<T, columns> warp_softmax(const CachedAttentionArguments& x,
                                                             const Query& query, const T* keys,
-                                                            int count) {
+                                                            int first, int count) {
   const int lane = static_cast<int>(threadIdx.x) % kLanes;
   Softmax<T, columns> all{minus_infinity(), 0.0f, {}};
-  if (count <= 0) return all;
+  if (count <= first) return all;
   float score = minus_infinity();
-  if (lane < count) {
+  if (lane >= first && lane < count) {
     const T* const key = keys + std::int64_t{lane} * x.row_width;
     score = 0;
     for (int c = 0; c < x.row_width; c += kPack<T>) {
@@ -119,11 +124,12 @@ __device__ __forceinline__ Softmax<T, columns> warp_softmax(const CachedAttentio
       for (int i = 0; i < kPack<T>; ++i) score += query[c + i] * pack[i];
     }
     score *= x.scale;
+    if (x.cap > 0) score = x.cap * hyperbolic_tangent<T>(score / x.cap);
   }
   all.max = warp_max(score);
   all.weight = exponential<T>(score - all.max);
-  const T* value = keys + to_values(x);
-  for (int j = 0; j < count; ++j, value += x.row_width) {
+  const T* value = keys + to_values(x) + std::int64_t{first} * x.row_width;
+  for (int j = first; j < count; ++j, value += x.row_width) {
     const float factor = __shfl_sync(0xffffffff, all.weight, j);
 #pragma unroll
     for (int i = 0; i < columns; ++i) {
@@ -140,7 +146,7 @@ template <typename T, int padded, int columns, typename Sums, typename OfWarps>
 __device__ __forceinline__ Softmax<T, columns> block_softmax(const Sums& sums,
                                                              const OfWarps& maxima,
                                                              const OfWarps& weights) {
-  Softmax<T, columns> whole{maxima[0], 0.0f, {}};  // the first warp has a key
+  Softmax<T, columns> whole{maxima[0], 0.0f, {}};  // a warp has a key
 #pragma unroll
   for (int w = 1; w < kWarps; ++w) whole.max = fmaxf(whole.max, maxima[w]);
 #pragma unroll
@@ -207,11 +213,13 @@ __global__ void __launch_bounds__(kThreads, width > 128 ? kTogether - 1 : kToget
 
   const T* const keys = keys_of<T>(x, sequence, head / (x.heads / x.kv_heads));
   Softmax<T, kOwn> all{};
-  for (int part = static_cast<int>(blockIdx.x) % split; part <= position / kPartKeys;
+  const int hidden = hidden_keys(x, position), first_part = hidden / kPartKeys;
+  for (int part = first_part + static_cast<int>(blockIdx.x) % split; part <= position / kPartKeys;
        part += split) {
     const int before = part * kPartKeys + warp * kLanes, left = position - before + 1;
     const Softmax<T, kColumns> own = warp_softmax<T, kColumns>(
-        x, query, keys + std::int64_t{before} * x.row_width, left < kLanes ? left : kLanes);
+        x, query, keys + std::int64_t{before} * x.row_width, hidden > before ? hidden - before : 0,
+        left < kLanes ? left : kLanes);
     const float weight = warp_sum(own.weight);
     if (lane == 0) {
       maxima[warp] = own.max;
@@ -223,7 +231,7 @@ __global__ void __launch_bounds__(kThreads, width > 128 ? kTogether - 1 : kToget
     const Softmax<T, kOwn> whole = block_softmax<T, kPadded, kOwn>(sums, maxima, weights);
     if (split > 1)
       keep(x, part_of(x, parts, place, part), whole);
-    else if (part == 0)
+    else if (part == first_part)
       all = whole;
     else
       all.add(whole);
@@ -238,15 +246,16 @@ __global__ void __launch_bounds__(kThreads)
     add_parts_kernel(const CachedAttentionArguments x, int parts) {
   const int place = static_cast<int>(blockIdx.x), row = place / x.heads;
   if (x.row_sequences[row] < 0) return;  // zeros by the other kernel
-  const int count = x.row_positions[row] / kPartKeys + 1;
+  const int position = x.row_positions[row], count = position / kPartKeys + 1;
+  const int first = hidden_keys(x, position) / kPartKeys;
   T* const to = static_cast<T*>(x.out) + std::int64_t{place} * x.head_dim;
   for (int c = static_cast<int>(threadIdx.x); c < x.head_dim; c += kThreads) {
     const auto softmax = [&](int part) {
       const float* const from = part_of(x, parts, place, part);
       return Softmax<T, 1>{from[x.head_dim], from[x.head_dim + 1], {from[c]}};
     };
-    Softmax<T, 1> all = softmax(0);
-    for (int part = 1; part < count; ++part) all.add(softmax(part));
+    Softmax<T, 1> all = softmax(first);
+    for (int part = first + 1; part < count; ++part) all.add(softmax(part));
     to[c] = from_float32<T>(all.sum[0] / all.weight);
   }
 }

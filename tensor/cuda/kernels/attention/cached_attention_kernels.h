@@ -15,10 +15,13 @@ namespace troupe::tensor::cuda {
 struct CachedAttentionArguments {
   int rows = 0, sequences = 0, capacity = 0, heads = 0, kv_heads = 0, head_dim = 0;
   int row_width = 0;  ///< W: D rounded up so that a row is a multiple of 16 bytes
+  int window = 0;     ///< as of AttentionArguments, and so is the cap
   float scale = 1;    ///< of the products of queries and keys
+  float cap = 0;
+  int rotary_dim = 0;                           ///< R, elements of a head that turn
   const std::int32_t* row_sequences = nullptr;  ///< [T]  -1: no token
   const std::int32_t* row_positions = nullptr;  ///< [T]
-  const float *cos = nullptr, *sin = nullptr;   ///< [T, D/2]  null: nothing is rotated
+  const float *cos = nullptr, *sin = nullptr;   ///< [T, R/2]  null: nothing is rotated
   const void* qkv = nullptr;                    ///< [T, (H + 2K)*D]
   void* cache = nullptr;   ///< keys [B, K, N, W], then values; aligned to 16 bytes
   void* out = nullptr;     ///< [T, H*D]

@@ -8,9 +8,9 @@ namespace troupe::tensor::cuda {
 namespace {
 
 __global__ void __launch_bounds__(kElementThreads)
-    rotation_tables_kernel(std::int64_t seq_len, std::int64_t head_dim,
+    rotation_tables_kernel(std::int64_t seq_len, std::int64_t rotary_dim,
                            const RotaryFrequencies frequencies, float* cosine, float* sine) {
-  const std::int64_t half = head_dim / 2;
+  const std::int64_t half = rotary_dim / 2;
   for_each_item(seq_len * half, [&](std::int64_t item) {
     const float angle = static_cast<float>(item / half) * frequencies.inverse[item % half];
     cosine[item] = static_cast<float>(cos(double{angle})) * frequencies.scaling;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kElementThreads)
 __global__ void __launch_bounds__(kElementThreads)
     document_tables_kernel(const DocumentRotation x, std::int64_t tokens, float* cosine,
                            float* sine) {
-  const std::int64_t half = x.head_dim / 2;
+  const std::int64_t half = x.rotary_dim / 2;
   for_each_item(tokens * half, [&](std::int64_t item) {
     const std::int64_t token = item / half;
     int low = 0, high = x.documents;  // the token's document is in [low, high)
@@ -71,15 +71,28 @@ struct SavedHead {
   }
 };
 
-/// For heads both of whose halves are multiples of 16 bytes, aligned so.
+/// Packs of a head, two that turn together being one. Of a head that nothing turns in they are
+/// pairs too.
+struct HeadPacks {
+  std::int64_t half, count;
+
+  template <typename T>
+  static __host__ __device__ __forceinline__ HeadPacks of(const SavedHeads& x) {
+    const std::int64_t half = (x.cos ? x.rotary_dim : x.head_dim) / 2;
+    return {half, (x.head_dim - half) / kPack<T>};
+  }
+};
+
+/// For heads that are whole packs of 16 bytes, aligned so, and whose halves that turn are too.
 template <typename T>
 __global__ void __launch_bounds__(kElementThreads) save_packs_kernel(const SavedHeads x) {
   constexpr int m = kPack<T>;
-  const std::int64_t half = x.head_dim / 2, packs = half / m;
+  const auto [half, packs] = HeadPacks::of<T>(x);
   const std::int64_t heads = x.batch * x.seq_len * (x.heads + 2 * x.kv_heads);
   for_each_item(heads * packs, [&](std::int64_t item) {
     const SavedHead<T> head(x, item / packs);
     const std::int64_t column = item % packs * m;
+    if (column >= half) return store(load<m>(head.from + half + column), head.to + half + column);
     Pack<m> first = load<m>(head.from + column), second = load<m>(head.from + half + column);
     if (head.rotated) {
       const std::int64_t angle = head.position * half + column;
@@ -99,14 +112,14 @@ __global__ void __launch_bounds__(kElementThreads) save_packs_kernel(const Saved
 /// For all other heads, element by element.
 template <typename T>
 __global__ void __launch_bounds__(kElementThreads) save_elements_kernel(const SavedHeads x) {
-  const std::int64_t half = x.head_dim / 2;
+  const std::int64_t half = x.rotary_dim / 2;
   const std::int64_t heads = x.batch * x.seq_len * (x.heads + 2 * x.kv_heads);
   for_each_item(heads * x.saved_width, [&](std::int64_t item) {
     const SavedHead<T> head(x, item / x.saved_width);
     const std::int64_t column = item % x.saved_width;
     float value = 0;
     if (column < x.head_dim) value = to_float32(head.from[column]);
-    if (column < x.head_dim && head.rotated) {
+    if (column < x.rotary_dim && head.rotated) {
       const bool lower = column < half;
       const std::int64_t angle = head.position * half + (lower ? column : column - half);
       const float other = to_float32(head.from[lower ? column + half : column - half]);
@@ -118,18 +131,19 @@ __global__ void __launch_bounds__(kElementThreads) save_elements_kernel(const Sa
 
 template <typename T>
 void save_heads(const SavedHeads& x, cudaStream_t stream) {
+  const HeadPacks packs = HeadPacks::of<T>(x);
   const bool packed = x.head_dim % 2 == 0 && x.saved_width == x.head_dim &&
-                      rows_are_aligned(x.head_dim / 2, kPack<T>, {x.qkv});
+                      packs.half % kPack<T> == 0 && rows_are_aligned(x.head_dim, kPack<T>, {x.qkv});
   const std::int64_t heads = x.batch * x.seq_len * (x.heads + 2 * x.kv_heads);
-  const std::int64_t items = heads * (packed ? x.head_dim / 2 / kPack<T> : x.saved_width);
+  const std::int64_t items = heads * (packed ? packs.count : x.saved_width);
   launch(packed ? save_packs_kernel<T> : save_elements_kernel<T>, blocks_for(items),
          kElementThreads, 0, stream, x);
 }
 
-/// An item is m columns of the lower half of a rotated head, with those of the upper half.
+/// An item is m columns of the lower half of what turns in a head, with those of the upper half.
 template <typename T, int m>
 __global__ void __launch_bounds__(kElementThreads) rotate_back_kernel(const RotatedGradients x) {
-  const std::int64_t half = x.head_dim / 2, packs = half / m;
+  const std::int64_t half = x.rotary_dim / 2, packs = half / m;
   const std::int64_t rotated = x.heads + x.kv_heads, all = rotated + x.kv_heads;
   for_each_item(x.batch * x.seq_len * rotated * packs, [&](std::int64_t item) {
     const std::int64_t column = item % packs * m, number = item / packs;
@@ -151,8 +165,8 @@ __global__ void __launch_bounds__(kElementThreads) rotate_back_kernel(const Rota
 
 template <typename T>
 void rotate_back(const RotatedGradients& x, cudaStream_t stream) {
-  const bool packed = rows_are_aligned(x.head_dim / 2, kPack<T>, {x.dqkv});
-  const std::int64_t half = x.head_dim / 2;
+  const std::int64_t half = x.rotary_dim / 2;
+  const bool packed = half % kPack<T> == 0 && rows_are_aligned(x.head_dim, kPack<T>, {x.dqkv});
   const std::int64_t items = x.batch * x.seq_len * (x.heads + x.kv_heads) * half;
   launch(packed ? rotate_back_kernel<T, kPack<T>> : rotate_back_kernel<T, 1>,
          blocks_for(packed ? items / kPack<T> : items), kElementThreads, 0, stream, x);
@@ -160,22 +174,22 @@ void rotate_back(const RotatedGradients& x, cudaStream_t stream) {
 
 }  // namespace
 
-void launch_rotation_tables(std::int64_t seq_len, std::int64_t head_dim,
+void launch_rotation_tables(std::int64_t seq_len, std::int64_t rotary_dim,
                             const RotaryFrequencies& frequencies, float* cos, float* sin,
                             cudaStream_t stream) {
-  launch(rotation_tables_kernel, blocks_for(seq_len * (head_dim / 2)), kElementThreads, 0, stream,
-         seq_len, head_dim, frequencies, cos, sin);
+  launch(rotation_tables_kernel, blocks_for(seq_len * (rotary_dim / 2)), kElementThreads, 0, stream,
+         seq_len, rotary_dim, frequencies, cos, sin);
 }
 
-void launch_frequencies(std::int64_t head_dim, const RotaryFrequencies& frequencies, float* inverse,
-                        cudaStream_t stream) {
-  launch(frequencies_kernel, blocks_for(head_dim / 2), kElementThreads, 0, stream, head_dim / 2,
+void launch_frequencies(std::int64_t rotary_dim, const RotaryFrequencies& frequencies,
+                        float* inverse, cudaStream_t stream) {
+  launch(frequencies_kernel, blocks_for(rotary_dim / 2), kElementThreads, 0, stream, rotary_dim / 2,
          frequencies, inverse);
 }
 
 void launch_document_tables(const DocumentRotation& rotation, std::int64_t tokens, float* cos,
                             float* sin, cudaStream_t stream) {
-  launch(document_tables_kernel, blocks_for(tokens * (rotation.head_dim / 2)), kElementThreads, 0,
+  launch(document_tables_kernel, blocks_for(tokens * (rotation.rotary_dim / 2)), kElementThreads, 0,
          stream, rotation, tokens, cos, sin);
 }
 

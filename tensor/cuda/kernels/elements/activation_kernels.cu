@@ -5,46 +5,6 @@
 namespace troupe::tensor::cuda {
 namespace {
 
-__device__ __forceinline__ float sigmoid(float x) {
-  return __fdividef(1.0f, 1.0f + expf(-x));
-}
-
-template <int n, typename T>
-__global__ void __launch_bounds__(kElementThreads)
-    swiglu_kernel(const T* gate_up, T* y, std::int64_t rows, std::int64_t width) {
-  for_each_pack_of_rows<n>(rows, width, [&](std::int64_t row, std::int64_t column) {
-    const T* gate = gate_up + row * 2 * width + column;
-    const Pack<n> g = load<n>(gate);
-    Pack<n> product = load<n>(gate + width);
-#pragma unroll
-    for (int j = 0; j < n; ++j) product[j] *= g[j] * sigmoid(g[j]);
-    store(product, y + row * width + column);
-  });
-}
-
-// silu'(g) = s + g s (1 - s) with s = sigmoid(g).
-template <int n, typename T>
-__global__ void __launch_bounds__(kElementThreads)
-    swiglu_backward_kernel(const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows,
-                           std::int64_t width) {
-  for_each_pack_of_rows<n>(rows, width, [&](std::int64_t row, std::int64_t column) {
-    const std::int64_t i = row * 2 * width + column;
-    const Pack<n> g = load<n>(gate_up + i);
-    const Pack<n> u = load<n>(gate_up + i + width);
-    const Pack<n> d = load<n>(dy + row * width + column);
-    Pack<n> dgate, dup;
-#pragma unroll
-    for (int j = 0; j < n; ++j) {
-      const float s = sigmoid(g[j]);
-      const float silu = g[j] * s;
-      dgate[j] = d[j] * u[j] * (s + silu * (1.0f - s));
-      dup[j] = d[j] * silu;
-    }
-    store(dgate, dgate_up + i);
-    store(dup, dgate_up + i + width);
-  });
-}
-
 // (1 + tanh(u)) / 2 = sigmoid(2u), so that gelu(x) = x sigmoid(2u), 2u = kSlope (x + kCubic x^3).
 constexpr float kSlope = 1.5957691216f;  // 2 sqrt(2 / pi)
 constexpr float kCubic = 0.044715f;
@@ -65,13 +25,77 @@ __device__ __forceinline__ float gelu_slope(float x) {
   return s + x * s * (e * s) * (kSlope + 3 * kCubic * kSlope * x * x);
 }
 
+__device__ __forceinline__ float gelu_of(float x) {
+  return __fdividef(x, 1.0f + exp_of_negated(x));
+}
+
+__device__ __forceinline__ float sigmoid(float x) {
+  return __fdividef(1.0f, 1.0f + expf(-x));
+}
+
+/// An activation and its derivative at a point.
+struct Activated {
+  float value, slope;
+};
+
+/// silu(g) = g s with s = sigmoid(g), and silu'(g) = s + g s (1 - s).
+struct Silu {
+  static __device__ __forceinline__ float value(float g) { return g * sigmoid(g); }
+  static __device__ __forceinline__ Activated with_slope(float g) {
+    const float s = sigmoid(g);
+    const float silu = g * s;
+    return {silu, s + silu * (1.0f - s)};
+  }
+};
+
+struct Gelu {
+  static __device__ __forceinline__ float value(float g) { return gelu_of(g); }
+  static __device__ __forceinline__ Activated with_slope(float g) {
+    return {gelu_of(g), gelu_slope(g)};
+  }
+};
+
+template <typename Activation, int n, typename T>
+__global__ void __launch_bounds__(kElementThreads)
+    gated_kernel(const T* gate_up, T* y, std::int64_t rows, std::int64_t width) {
+  for_each_pack_of_rows<n>(rows, width, [&](std::int64_t row, std::int64_t column) {
+    const T* gate = gate_up + row * 2 * width + column;
+    const Pack<n> g = load<n>(gate);
+    Pack<n> product = load<n>(gate + width);
+#pragma unroll
+    for (int j = 0; j < n; ++j) product[j] *= Activation::value(g[j]);
+    store(product, y + row * width + column);
+  });
+}
+
+template <typename Activation, int n, typename T>
+__global__ void __launch_bounds__(kElementThreads)
+    gated_backward_kernel(const T* gate_up, const T* dy, T* dgate_up, std::int64_t rows,
+                          std::int64_t width) {
+  for_each_pack_of_rows<n>(rows, width, [&](std::int64_t row, std::int64_t column) {
+    const std::int64_t i = row * 2 * width + column;
+    const Pack<n> g = load<n>(gate_up + i);
+    const Pack<n> u = load<n>(gate_up + i + width);
+    const Pack<n> d = load<n>(dy + row * width + column);
+    Pack<n> dgate, dup;
+#pragma unroll
+    for (int j = 0; j < n; ++j) {
+      const Activated activated = Activation::with_slope(g[j]);
+      dgate[j] = d[j] * u[j] * activated.slope;
+      dup[j] = d[j] * activated.value;
+    }
+    store(dgate, dgate_up + i);
+    store(dup, dgate_up + i + width);
+  });
+}
+
 template <int n, typename T>
 __global__ void __launch_bounds__(kElementThreads)
     gelu_kernel(const T* x, T* y, std::int64_t count) {
   for_each_pack<n>(count, [&]<int w>(std::int64_t i, Width<w>) {
     auto values = load<w>(x + i);
 #pragma unroll
-    for (int j = 0; j < w; ++j) values[j] = __fdividef(values[j], 1.0f + exp_of_negated(values[j]));
+    for (int j = 0; j < w; ++j) values[j] = gelu_of(values[j]);
     store(values, y + i);
   });
 }
@@ -88,23 +112,45 @@ __global__ void __launch_bounds__(kElementThreads)
   });
 }
 
+template <typename Activation>
+void launch_gated(DType dtype, const void* gate_up, void* y, std::int64_t rows, std::int64_t width,
+                  cudaStream_t stream) {
+  with_pack(dtype, width, {gate_up, y}, [&]<typename T, int n>(PackOf<T, n>) {
+    const auto [blocks, threads] = row_launch(rows, width / n);
+    launch(gated_kernel<Activation, n, T>, blocks, threads, 0, stream, gate_up, y, rows, width);
+  });
+}
+
+template <typename Activation>
+void launch_gated_backward(DType dtype, const void* gate_up, const void* dy, void* dgate_up,
+                           std::int64_t rows, std::int64_t width, cudaStream_t stream) {
+  with_pack(dtype, width, {gate_up, dy, dgate_up}, [&]<typename T, int n>(PackOf<T, n>) {
+    const auto [blocks, threads] = row_launch(rows, width / n);
+    launch(gated_backward_kernel<Activation, n, T>, blocks, threads, 0, stream, gate_up, dy,
+           dgate_up, rows, width);
+  });
+}
+
 }  // namespace
 
 void launch_swiglu(DType dtype, const void* gate_up, void* y, std::int64_t rows, std::int64_t width,
                    cudaStream_t stream) {
-  with_pack(dtype, width, {gate_up, y}, [&]<typename T, int n>(PackOf<T, n>) {
-    const auto [blocks, threads] = row_launch(rows, width / n);
-    launch(swiglu_kernel<n, T>, blocks, threads, 0, stream, gate_up, y, rows, width);
-  });
+  launch_gated<Silu>(dtype, gate_up, y, rows, width, stream);
 }
 
 void launch_swiglu_backward(DType dtype, const void* gate_up, const void* dy, void* dgate_up,
                             std::int64_t rows, std::int64_t width, cudaStream_t stream) {
-  with_pack(dtype, width, {gate_up, dy, dgate_up}, [&]<typename T, int n>(PackOf<T, n>) {
-    const auto [blocks, threads] = row_launch(rows, width / n);
-    launch(swiglu_backward_kernel<n, T>, blocks, threads, 0, stream, gate_up, dy, dgate_up, rows,
-           width);
-  });
+  launch_gated_backward<Silu>(dtype, gate_up, dy, dgate_up, rows, width, stream);
+}
+
+void launch_geglu(DType dtype, const void* gate_up, void* y, std::int64_t rows, std::int64_t width,
+                  cudaStream_t stream) {
+  launch_gated<Gelu>(dtype, gate_up, y, rows, width, stream);
+}
+
+void launch_geglu_backward(DType dtype, const void* gate_up, const void* dy, void* dgate_up,
+                           std::int64_t rows, std::int64_t width, cudaStream_t stream) {
+  launch_gated_backward<Gelu>(dtype, gate_up, dy, dgate_up, rows, width, stream);
 }
 
 void launch_gelu(DType dtype, const void* x, void* y, std::int64_t count, cudaStream_t stream) {

@@ -107,8 +107,8 @@ static_assert(sizeof(AdamWBatch) <= 4096 - sizeof(std::int64_t), "the arguments 
 
 /// Four loads of 16 bytes are on their way before the first is used.
 template <typename Copy, bool kAligned>
-__global__ void __launch_bounds__(kElementThreads) adamw_kernel(AdamWBatch batch,
-                                                                std::int64_t packs) {
+__global__ void __launch_bounds__(kElementThreads)
+    adamw_kernel(AdamWBatch batch, std::int64_t packs) {
   using Packs = RowPacks<kUpdated, kAligned>;
   const std::int64_t step = std::int64_t{gridDim.x} * kElementThreads;
   int number = 0;

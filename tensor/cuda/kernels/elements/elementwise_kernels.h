@@ -34,6 +34,24 @@ void launch_swiglu(DType dtype, const void* gate_up, void* y, std::int64_t rows,
 /// dgate_up[rows, 2 width] from gate_up and dy[rows, width]; dgate_up may be gate_up.
 void launch_swiglu_backward(DType dtype, const void* gate_up, const void* dy, void* dgate_up,
                             std::int64_t rows, std::int64_t width, cudaStream_t stream);
+/// The same with gelu in the place of silu.
+void launch_geglu(DType dtype, const void* gate_up, void* y, std::int64_t rows, std::int64_t width,
+                  cudaStream_t stream);
+void launch_geglu_backward(DType dtype, const void* gate_up, const void* dy, void* dgate_up,
+                           std::int64_t rows, std::int64_t width, cudaStream_t stream);
+
+/// y[n] = factor x[n]; y may be x.
+void launch_scale(DType dtype, const void* x, float factor, void* y, std::int64_t n,
+                  cudaStream_t stream);
+/// y[n] = residual[n] + factor x[n]; y may be x or residual.
+void launch_add_scaled(DType dtype, const void* x, float factor, const void* residual, void* y,
+                       std::int64_t n, cudaStream_t stream);
+/// y[n] = cap tanh(scale x / cap), float32; y may be x.
+void launch_soft_cap(const float* x, float scale, float cap, float* y, std::int64_t n,
+                     cudaStream_t stream);
+/// dx[n] = dy scale (1 - (y / cap)^2) from the capped y[n] (float32); dx may be dy, or y.
+void launch_soft_cap_backward(DType dtype, const float* y, const void* dy, float scale, float cap,
+                              void* dx, std::int64_t n, cudaStream_t stream);
 
 /// y[n] = the tanh form of GELU (arXiv 1606.08415) of x[n]; y may be x.
 void launch_gelu(DType dtype, const void* x, void* y, std::int64_t n, cudaStream_t stream);

@@ -4,10 +4,11 @@
 #include "tensor/cuda/kernels/grid/row_packs.h"
 #include "tensor/cuda/kernels/grid/row_sums.h"
 #include "tensor/cuda/kernels/rows/norm_kernels.h"
+#include "tensor/cuda/kernels/rows/norm_row.h"
 #include "tensor/cuda/kernels/rows/reduction_kernels.h"
 
-// With n = (x - mean) rstd and g = dy w: dx = residual + rstd (g - mean(g) - n mean(g n)), dw = the
-// column sums of dy n, db = those of dy. RMSNorm has no mean and no mean(g).
+// With n = (x - mean) rstd and g = dy (plus + w): dx = residual + rstd (g - mean(g) - n mean(g n)),
+// dw = the column sums of dy n, db = those of dy. RMSNorm has no mean and no mean(g).
 
 namespace troupe::tensor::cuda {
 namespace {
@@ -123,7 +124,7 @@ __global__ void __launch_bounds__(RowShape::kMostThreads)
 #pragma unroll
     for (int k = 0; k < kPacks; ++k) {
       if (own_pack(k) >= packs) continue;
-      w[k] = Packs::load(norm.w, own_pack(k), columns);
+      w[k] = load_weights<kCentered, true, N>(norm.w, norm.plus, own_pack(k), columns);
       add_to_sums(widen(kept.dy[k]), widen(kept.x[k]), w[k], kept.scale, sums);
     }
     row_sums(sums, shared, turn);
@@ -168,7 +169,8 @@ __global__ void __launch_bounds__(RowShape::kMostThreads)
     for (int pack = first; pack < packs; pack += stride) {
       // Past the row's end dy is zero.
       add_to_sums(Packs::load(dy, pack, columns), Packs::load(x, pack, columns),
-                  Packs::load(norm.w, pack, columns), scale, sums);
+                  load_weights<kCentered, kAligned, kPack<T>>(norm.w, norm.plus, pack, columns),
+                  scale, sums);
     }
     row_sums(sums, shared, turn);
 #pragma unroll
@@ -179,7 +181,8 @@ __global__ void __launch_bounds__(RowShape::kMostThreads)
         dx = Packs::load(static_cast<const T*>(norm.residual) + begin, pack, columns);
       }
       add_gradient(Packs::load(dy, pack, columns), Packs::load(x, pack, columns),
-                   Packs::load(norm.w, pack, columns), scale, sums, dx);
+                   load_weights<kCentered, kAligned, kPack<T>>(norm.w, norm.plus, pack, columns),
+                   scale, sums, dx);
       Packs::store(dx, static_cast<T*>(norm.dx) + begin, pack, columns);
     }
   }

@@ -24,7 +24,7 @@ __global__ void __launch_bounds__(RowShape::kMostThreads) norm_kernel(NormForwar
 #pragma unroll
   for (int k = 0; k < kPacks; ++k) {
     if (own_pack(k) >= packs) continue;
-    w[k] = Packs::load(norm.w, own_pack(k), columns);
+    w[k] = load_weights<kCentered, true, N>(norm.w, norm.plus, own_pack(k), columns);
     if constexpr (kCentered) b[k] = Packs::load(norm.b, own_pack(k), columns);
   }
   const std::int64_t step = std::int64_t{gridDim.x} * blockDim.y;

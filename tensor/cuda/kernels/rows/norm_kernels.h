@@ -20,6 +20,7 @@ struct NormForward {
   const float* w = nullptr;
   const float* b = nullptr;  ///< null: RMSNorm
   float eps = 0;
+  float plus = 0;  ///< what is added to the weights of an RMSNorm
   void* y = nullptr;
   float* mean = nullptr;  ///< null: RMSNorm
   float* rstd = nullptr;
@@ -33,6 +34,7 @@ struct NormBackward {
   const void* dy = nullptr;
   const void* x = nullptr;
   const float* w = nullptr;
+  float plus = 0;               ///< as NormForward's
   const float* mean = nullptr;  ///< null: RMSNorm
   const float* rstd = nullptr;
   const void* residual = nullptr;  ///< null: none

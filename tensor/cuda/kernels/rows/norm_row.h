@@ -23,6 +23,17 @@ __device__ __forceinline__ void normalize(Pack<N>& x, float mean, float rstd, co
   }
 }
 
+/// What the pack's columns are multiplied by.
+template <bool kCentered, bool kAligned, int N>
+__device__ __forceinline__ Pack<N> load_weights(const float* w, float plus, int pack, int columns) {
+  Pack<N> weights = RowPacks<N, kAligned>::load(w, pack, columns);
+  if constexpr (!kCentered) {
+#pragma unroll
+    for (int i = 0; i < N; ++i) weights[i] += plus;
+  }
+  return weights;
+}
+
 /// Adds the pack's numbers to `sum`.
 template <int N>
 __device__ __forceinline__ void add_to(float& sum, const Pack<N>& x) {
@@ -78,7 +89,9 @@ __device__ __forceinline__ void norm_row(const NormForward& norm, std::int64_t r
   for (int pack = first; pack < packs; pack += stride) {
     Pack<kPack<T>> v = Packs::load(x, pack, columns), b{};
     if constexpr (kCentered) b = Packs::load(norm.b, pack, columns);
-    normalize<kCentered>(v, mean[0], rstd, Packs::load(norm.w, pack, columns), b);
+    normalize<kCentered>(
+        v, mean[0], rstd,
+        load_weights<kCentered, kAligned, kPack<T>>(norm.w, norm.plus, pack, columns), b);
     Packs::store(v, static_cast<T*>(norm.y) + row * columns, pack, columns);
   }
   write_statistics<kCentered>(norm, row, mean[0], rstd);
