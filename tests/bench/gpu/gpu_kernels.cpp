@@ -73,9 +73,9 @@ void add_layer_ops(Kernels& kernels) {
   const Tensor rstd = kernels.zeros(DType::f32, {kRows});
   kernels.add("copy", 4 * kElements, [&](Ops& ops, Stream& s) { ops.copy(s, x, y); });
   kernels.add("rms_norm", 4 * kElements,
-              [&](Ops& ops, Stream& s) { ops.rms_norm(s, x, w, 1e-5f, y, rstd); });
+              [&](Ops& ops, Stream& s) { ops.rms_norm(s, x, w, 1e-5f, 0, y, rstd); });
   kernels.add("rms_norm_backward", 8 * kElements, [&](Ops& ops, Stream& s) {
-    ops.rms_norm_backward(s, dy, x, w, rstd, residual, y, dw);
+    ops.rms_norm_backward(s, dy, x, w, 0, rstd, residual, y, dw);
   });
   const Tensor ids = kernels.ids(kRows, kVocabulary);
   const Tensor table = kernels.zeros(DType::f32, {kVocabulary, kHidden});
