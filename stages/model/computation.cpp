@@ -55,7 +55,9 @@ ModelConfig with_layers(ModelConfig config, std::span<const int> layers) {
 
 double attention_scale(const ModelConfig& config) {
   if (config.attention_multiplier != 0) return config.attention_multiplier;
-  return config.query_pre_attn_scalar == 0 ? 0 : 1 / std::sqrt(config.query_pre_attn_scalar);
+  return config.query_pre_attn_scalar == 0
+             ? 0
+             : 1 / std::sqrt(static_cast<double>(config.query_pre_attn_scalar));
 }
 
 double attention_cap(const ModelConfig& config) {

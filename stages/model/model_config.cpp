@@ -129,8 +129,11 @@ FieldFault check_layers(const ModelConfig& c) {
 }
 
 FieldFault check_scales(const ModelConfig& c) {
-  for (const auto& [name, field] : {std::pair("query_pre_attn_scalar", &c.query_pre_attn_scalar),
-                                    {"attn_logit_softcapping", &c.attn_logit_softcapping},
+  if (c.query_pre_attn_scalar != 0)
+    if (auto why = check_range({"query_pre_attn_scalar", c.query_pre_attn_scalar, kMaxSize});
+        !why.empty())
+      return why;
+  for (const auto& [name, field] : {std::pair("attn_logit_softcapping", &c.attn_logit_softcapping),
                                     {"final_logit_softcapping", &c.final_logit_softcapping}})
     if (!(*field >= 0 && std::isfinite(*field)))
       return {field, fmt::format("{} = {} must be above 0, or 0 for none", name, *field)};

@@ -50,7 +50,7 @@ struct ModelConfig {
   std::int64_t sliding_window = 0;
   std::vector<LayerType> layer_types{};  ///< by layer; empty: as the kind has them
   /// Scores are multiplied by its -1/2-th power; 0: by that of head_dim.
-  double query_pre_attn_scalar = 0;
+  std::int64_t query_pre_attn_scalar = 0;
   double attention_multiplier = 0;     ///< by which scores are multiplied instead; 0: not given
   double attn_logit_softcapping = 0;   ///< c of c * tanh(score / c); 0: scores stay as they are
   double final_logit_softcapping = 0;  ///< the same of logits
