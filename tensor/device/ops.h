@@ -69,7 +69,7 @@ class Ops {
   void head_norm(Stream& stream, const Tensor& x, const HeadColumns& heads, const Tensor& w,
                  float eps, float plus, const Tensor& y, const Tensor& squares = {},
                  std::int64_t width = 0);
-  /// The same columns of dx[T,N] = gradient of head_norm at dy[T,N] from its x, of which rstd is
+  /// Columns of `heads` of dx[T,N] = gradient of head_norm at dy[T,N] from its x, of which rstd is
   /// computed again; dw[dim] float32 is overwritten with this call's weight gradient, the sum over
   /// rows and heads. dx may be dy itself. With squares, dots[T] is given too, the sums of
   /// head_dots() over all shards. Any number of threads gives the same bits.

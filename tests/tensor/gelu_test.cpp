@@ -1,6 +1,6 @@
 #include <limits>
 
-#include "tests/support/reference_gpt2_ops.h"
+#include "tests/support/reference_family_ops.h"
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
@@ -92,39 +92,17 @@ BOOST_AUTO_TEST_CASE(gelu_does_not_hide_a_nan) {
   });
 }
 
-/// geglu() of rows of gates and ups, by gelu().
-Values geglu_reference(const Values& gate_up, std::size_t width) {
-  Values y;
-  for (std::size_t row = 0; row < gate_up.size(); row += 2 * width) {
-    const auto gate = gate_up.begin() + static_cast<std::ptrdiff_t>(row);
-    const Values active = reference::gelu({gate, gate + static_cast<std::ptrdiff_t>(width)});
-    for (std::size_t f = 0; f < width; ++f) y.push_back(active[f] * gate_up[row + width + f]);
-  }
-  return y;
-}
-
-Values geglu_backward_reference(const Values& gate_up, const Values& dy, std::size_t width) {
-  Values d(gate_up.size());
-  for (std::size_t row = 0, out = 0; row < gate_up.size(); row += 2 * width)
-    for (std::size_t f = 0; f < width; ++f, ++out) {
-      const Values gate{gate_up[row + f]};
-      d[row + f] = reference::gelu_backward(gate, {dy[out] * gate_up[row + width + f]}).front();
-      d[row + width + f] = dy[out] * reference::gelu(gate).front();
-    }
-  return d;
-}
-
 BOOST_AUTO_TEST_CASE(geglu_agrees_with_the_reference_and_works_in_place) {
   for_each_setup([](DType dtype, Host& host) {
     for (const auto& [rows, width] : {std::pair{1, 1}, {3, 15}, {5, 64}, {70, 133}}) {
-      const auto columns = static_cast<std::size_t>(width);
+      const auto t = static_cast<std::size_t>(rows), f = static_cast<std::size_t>(width);
       const Tensor x = host.normal(dtype, {rows, 2 * width}, "x", 3);
       const Tensor dy = host.normal(dtype, {rows, width}, "dy");
       const Tensor y = host.output(dtype, {rows, width}), dx = host.output(dtype, x.shape);
       host.ops().geglu(host.stream(), x, y);
       host.ops().geglu_backward(host.stream(), x, dy, dx);
-      check_near(y, geglu_reference(Host::read(x), columns), tolerance_of(dtype));
-      check_near(dx, geglu_backward_reference(Host::read(x), Host::read(dy), columns),
+      check_near(y, reference::geglu(Host::read(x), t, f), tolerance_of(dtype));
+      check_near(dx, reference::geglu_backward(Host::read(x), Host::read(dy), t, f),
                  tolerance_of(dtype));
       host.ops().geglu_backward(host.stream(), x, dy, x);
       BOOST_TEST(same_bits(x, dx));

@@ -1,5 +1,6 @@
 #include <limits>
 
+#include "tests/support/reference_family_ops.h"
 #include "tests/tensor/host.h"
 
 namespace troupe::tensor {
@@ -26,21 +27,18 @@ const std::vector<Case> kCases{
     {3, 4500, {0, 1, 4481}, 1},
 };
 
-/// The columns of the heads of x, head by head.
+reference::Heads columns_of(const Case& of) {
+  const auto index = [](std::int64_t x) { return static_cast<std::size_t>(x); };
+  return {index(of.columns), index(of.heads.first), index(of.heads.heads), index(of.heads.dim)};
+}
+
 Values heads_of(const Values& x, const Case& of) {
-  Values values;
-  for (std::int64_t t = 0; t < of.rows; ++t) {
-    const auto begin = x.begin() + t * of.columns + of.heads.first;
-    values.insert(values.end(), begin, begin + of.heads.count());
-  }
-  return values;
+  return reference::heads_of(x, columns_of(of));
 }
 
 /// x with its heads replaced.
 Values with_heads(Values x, const Values& heads, const Case& of) {
-  for (std::int64_t t = 0; t < of.rows; ++t)
-    std::copy_n(heads.begin() + t * of.heads.count(), of.heads.count(),
-                x.begin() + t * of.columns + of.heads.first);
+  reference::put_heads(heads, columns_of(of), x);
   return x;
 }
 

@@ -34,7 +34,7 @@ void launch_swiglu(DType dtype, const void* gate_up, void* y, std::int64_t rows,
 /// dgate_up[rows, 2 width] from gate_up and dy[rows, width]; dgate_up may be gate_up.
 void launch_swiglu_backward(DType dtype, const void* gate_up, const void* dy, void* dgate_up,
                             std::int64_t rows, std::int64_t width, cudaStream_t stream);
-/// The same with gelu in the place of silu.
+/// launch_swiglu() with gelu in the place of silu.
 void launch_geglu(DType dtype, const void* gate_up, void* y, std::int64_t rows, std::int64_t width,
                   cudaStream_t stream);
 void launch_geglu_backward(DType dtype, const void* gate_up, const void* dy, void* dgate_up,

@@ -30,7 +30,7 @@ struct NormedHeads {
   std::int64_t width = 0;
 };
 
-/// The same columns of y[tokens, stride] = the norm; y may be x.
+/// Writes the norm into these columns of y[tokens, stride], which may be x.
 void launch_head_norm(const NormedHeads& heads, void* y, cudaStream_t stream);
 
 struct HeadNormBackward {
