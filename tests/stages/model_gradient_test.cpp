@@ -118,13 +118,14 @@ std::vector<Tokens> batch_of(const Case& c) {
           random_tokens(c.micro * c.seq_len, c.model().vocab_size, 2)};
 }
 
-/// Makes norm weights differ from one and biases from zero, so that their place in the formulas
-/// shows.
-void disturb_norms(stages::Stage& stage) {
+/// Makes the weights of norms differ from those that change nothing, and biases from zero, so that
+/// their place in the formulas shows.
+void disturb_norms(stages::Stage& stage, const stages::ModelConfig& model) {
+  const bool adds_one = traits_of(model.kind).norm_form == stages::NormForm::one_plus;
   for (const stages::Parameter& p : stage.parameters()) {
     if (p.weight.shape.rank() != 1) continue;
     tensor::fill_normal(test::opened(p.weight), 9, p.name, 0.2, 1);
-    if (p.name.ends_with(".bias")) continue;
+    if (adds_one || p.name.ends_with(".bias")) continue;
     for (std::int64_t i = 0; i < p.weight.num_elements(); ++i)
       test::opened(p.weight).as<float>()[i] += 1;
   }
@@ -155,7 +156,7 @@ Worst compare(const Case& c, tensor::DType dtype) {
   const auto device = test::make_test_device(2);
   Pipeline pipeline(whole(typed), *device, 3);
   stages::Stage& stage = *pipeline.stages().front();
-  disturb_norms(stage);
+  disturb_norms(stage, c.model());
   const auto model = reference::make_reference(c.model(), c.seq_len, stage);
   reference::Decoder& reference = *model;
   const auto batch = batch_of(c);
@@ -192,7 +193,7 @@ BOOST_DATA_TEST_CASE(reference_gradient_is_the_slope_of_its_loss,
                      boost::unit_test::data::make(kCases), c) {
   const auto device = test::make_test_device();
   Pipeline pipeline(whole(c), *device, 3);
-  disturb_norms(*pipeline.stages().front());
+  disturb_norms(*pipeline.stages().front(), c.model());
   const auto model = reference::make_reference(c.model(), c.seq_len, *pipeline.stages().front());
   reference::Decoder& reference = *model;
   const Tokens tokens = batch_of(c).front();
@@ -230,7 +231,7 @@ BOOST_DATA_TEST_CASE(evaluation_gives_loss_and_logits, boost::unit_test::data::m
   const auto device = test::make_test_device();
   Pipeline pipeline(whole(c), *device, 3);
   stages::Stage& stage = *pipeline.stages().front();
-  disturb_norms(stage);
+  disturb_norms(stage, c.model());
   const auto model = reference::make_reference(c.model(), c.seq_len, stage);
   reference::Decoder& reference = *model;
   const Tokens tokens = batch_of(c).front();
