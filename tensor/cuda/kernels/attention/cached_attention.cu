@@ -107,7 +107,7 @@ __device__ __forceinline__ int hidden_keys(const CachedAttentionArguments& x, in
 
 /// The softmax of keys [first, count), at most 32 and perhaps none, by one warp: a lane has the
 /// weight of its key and columns lane, lane + 32, ...
-template <typename T, int columns, typename Query>
+template <typename T, int columns, bool limited, typename Query>
 __device__ __forceinline__ Softmax<T, columns> warp_softmax(const CachedAttentionArguments& x,
                                                             const Query& query, const T* keys,
                                                             int first, int count) {
@@ -124,7 +124,9 @@ __device__ __forceinline__ Softmax<T, columns> warp_softmax(const CachedAttentio
       for (int i = 0; i < kPack<T>; ++i) score += query[c + i] * pack[i];
     }
     score *= x.scale;
-    if (x.cap > 0) score = x.cap * hyperbolic_tangent<T>(score / x.cap);
+    if constexpr (limited) {
+      if (x.cap > 0) score = x.cap * hyperbolic_tangent<T>(score / x.cap);
+    }
   }
   all.max = warp_max(score);
   all.weight = exponential<T>(score - all.max);
@@ -188,7 +190,7 @@ __device__ __forceinline__ void write(const CachedAttentionArguments& x,
 
 /// Blocks beyond the last part of a short sequence have nothing to do. With room for fewer blocks
 /// of the widest heads no register spills.
-template <typename T, int width>
+template <typename T, int width, bool limited>
 __global__ void __launch_bounds__(kThreads, width > 128 ? kTogether - 1 : kTogether)
     cached_attention_kernel(const CachedAttentionArguments x, int split, int parts) {
   constexpr int kColumns = width < kLanes ? 1 : width / kLanes;  // of a lane
@@ -213,13 +215,13 @@ __global__ void __launch_bounds__(kThreads, width > 128 ? kTogether - 1 : kToget
 
   const T* const keys = keys_of<T>(x, sequence, head / (x.heads / x.kv_heads));
   Softmax<T, kOwn> all{};
-  const int hidden = hidden_keys(x, position), first_part = hidden / kPartKeys;
+  const int hidden = limited ? hidden_keys(x, position) : 0, first_part = hidden / kPartKeys;
   for (int part = first_part + static_cast<int>(blockIdx.x) % split; part <= position / kPartKeys;
        part += split) {
     const int before = part * kPartKeys + warp * kLanes, left = position - before + 1;
-    const Softmax<T, kColumns> own = warp_softmax<T, kColumns>(
-        x, query, keys + std::int64_t{before} * x.row_width, hidden > before ? hidden - before : 0,
-        left < kLanes ? left : kLanes);
+    const Softmax<T, kColumns> own = warp_softmax<T, kColumns, limited>(
+        x, query, keys + std::int64_t{before} * x.row_width,
+        limited && hidden > before ? hidden - before : 0, left < kLanes ? left : kLanes);
     const float weight = warp_sum(own.weight);
     if (lane == 0) {
       maxima[warp] = own.max;
@@ -295,8 +297,10 @@ void launch_cached_attention(DType dtype, const CachedAttentionArguments& x, cud
   const int split = split_of(x), parts = most_parts(x);
   const auto places = static_cast<unsigned>(x.rows * x.heads);
   with_width(dtype, x.head_dim, [&]<typename T, int width>(HeadWidth<T, width>) {
-    launch(cached_attention_kernel<T, width>, places * static_cast<unsigned>(split), kThreads, 0,
-           stream, x, split, parts);
+    with_constant(x.window > 0 || x.cap > 0, [&](auto limited) {
+      launch(cached_attention_kernel<T, width, limited()>, places * static_cast<unsigned>(split),
+             kThreads, 0, stream, x, split, parts);
+    });
     if (split > 1) launch(add_parts_kernel<T>, places, kThreads, 0, stream, x, parts);
   });
 }
