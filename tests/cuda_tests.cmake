@@ -104,7 +104,7 @@ if(TROUPE_CUDA_HEADERS)
   endforeach()
   # As on the smallest GPU; those whose kernels use more shared memory where there is more, also as on the others.
   foreach(limit 163 227)
-    foreach(name attention_test document_attention_test loss_test embedding_test kernel_attention_test)
+    foreach(name attention_test attention_limits_test document_attention_test loss_test embedding_test kernel_attention_test)
       troupe_test(cuda_${limit}.${name} cuda_tests "unit;cuda" 600)
       set_property(TEST cuda_${limit}.${name} APPEND PROPERTY ENVIRONMENT TROUPE_SHARED_LIMIT=${limit})
     endforeach()

@@ -37,6 +37,8 @@ struct AttentionShape {
   float cap = 0;    // c: scaled scores s become c * tanh(s / c) (arXiv 2408.00118); 0: they stay.
                     // Without a mask
 
+  /// Whether the window hides keys that a query would see without it.
+  bool hides_keys() const { return window > 0 && window < seq_len; }
   /// The columns of qkv: those of query heads, key heads and value heads.
   std::int64_t columns() const { return (heads + 2 * kv_heads) * head_dim; }
 };

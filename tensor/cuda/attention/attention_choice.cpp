@@ -6,7 +6,7 @@ namespace troupe::tensor::cuda {
 
 bool cudnn_serves(const AttentionShape& shape) {
   return shape.dtype == DType::bf16 && shape.head_dim % 8 == 0 && shape.head_dim <= 256 &&
-         shape.mask == Mask::none && shape.window == 0 && shape.cap == 0;
+         shape.mask == Mask::none && !shape.hides_keys() && shape.cap == 0;
 }
 
 std::int64_t most_documents(const AttentionShape& shape) {

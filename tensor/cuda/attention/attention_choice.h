@@ -5,11 +5,11 @@
 namespace troupe::tensor::cuda {
 
 /// Whether cuDNN's kernels may serve attention of this shape, forward and backward: bfloat16, head
-/// sizes that are a multiple of 8 and at most 256, and neither a mask nor a window nor a cap. It
-/// has no backward for float32. Some GPUs take less, which cuDNN says when it is asked for a plan:
-/// a deterministic backward for head sizes above 128 is there on 9.0 alone, and documents have a
-/// backward on 9.0 and 10.x. Everything else, and calls with dropout, which cuDNN would draw in
-/// another way, is left to kernels of our own.
+/// sizes that are a multiple of 8 and at most 256, and no mask, no cap and no window that hides
+/// keys. It has no backward for float32. Some GPUs take less, which cuDNN says when it is asked for
+/// a plan: a deterministic backward for head sizes above 128 is there on 9.0 alone, and documents
+/// have a backward on 9.0 and 10.x. Everything else, and calls with dropout, which cuDNN would draw
+/// in another way, is left to kernels of our own.
 bool cudnn_serves(const AttentionShape& shape);
 
 /// The most documents that a call may have for cuDNN to compute it, for a shape with documents: two

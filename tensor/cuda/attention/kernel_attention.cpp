@@ -25,11 +25,6 @@ const AttentionShape& checked(const AttentionShape& s) {
   return s;
 }
 
-/// 0 if it hides no key, which kernels without windows compute.
-int window_of(const AttentionShape& s) {
-  return s.window < s.seq_len ? static_cast<int>(s.window) : 0;
-}
-
 }  // namespace
 
 void check_head_dim(std::int64_t head_dim) {
@@ -218,7 +213,7 @@ AttentionArguments KernelAttention::arguments(const Tensor& saved, const Tensor&
       .documents = shape_.documents ? static_cast<int>(call.documents.num_elements() - 1) : 0,
       .saved_width = static_cast<int>(padded_width(shape_.dtype, shape_.head_dim)),
       .causal = shape_.causal,
-      .window = window_of(shape_),
+      .window = shape_.hides_keys() ? static_cast<int>(shape_.window) : 0,
       .scale = score_scale(shape_.scale, shape_.head_dim),
       .cap = shape_.cap,
       .mask = call.mask.as<float>(),

@@ -174,6 +174,16 @@ BOOST_AUTO_TEST_CASE(documents_that_fill_no_tile_on_average_are_too_many) {
   BOOST_TEST(most_documents(with_documents(shape_of(4, 100, 4, 2, 64))) == 8);
 }
 
+BOOST_AUTO_TEST_CASE(windows_that_hide_keys_and_caps_are_left_to_our_own_kernels) {
+  AttentionShape shape = shape_of(1, 256, 4, 4, 64);
+  for (const auto& [window, chosen] : {std::pair{255, false}, {256, true}, {4096, true}}) {
+    shape.window = window;
+    BOOST_TEST(cudnn_serves(shape) == chosen, "window " << window);
+  }
+  shape.cap = 50;
+  BOOST_TEST(!cudnn_serves(shape));
+}
+
 BOOST_AUTO_TEST_CASE(shapes_that_are_not_chosen_are_those_that_cudnn_refuses) {
   AttentionShape odd = shape_of(1, 256, 4, 4, 36);
   BOOST_TEST(!cudnn_serves(odd));
