@@ -224,7 +224,11 @@ BOOST_DATA_TEST_CASE(float32_gradients_are_the_reference_s, boost::unit_test::da
 BOOST_DATA_TEST_CASE(bfloat16_gradients_are_close, boost::unit_test::data::make(kCases), c) {
   const Worst worst = compare(c, tensor::DType::bf16);
   BOOST_TEST(worst.loss < 1e-2, worst.loss);
-  BOOST_TEST(worst.gradient < 5e-2, worst.parameter << " " << worst.gradient);
+  // The gradient of a norm of keys is a sum over tokens and heads of what the softmax's gradients
+  // give, which add up to 0 over the keys of a query: its terms, and their rounding, are larger.
+  const bool norms_heads = traits_of(c.rest.kind).head_norm != stages::HeadNorm::none;
+  BOOST_TEST(worst.gradient < (norms_heads ? 1e-1 : 5e-2),
+             worst.parameter << " " << worst.gradient);
 }
 
 BOOST_DATA_TEST_CASE(evaluation_gives_loss_and_logits, boost::unit_test::data::make(kCases), c) {
