@@ -249,6 +249,8 @@ BOOST_AUTO_TEST_CASE(gemma3_rotates_layers_with_a_window_otherwise) {
               {"rope_local_base_freq", 2e4},
               {"rope_scaling", {{"rope_type", "linear"}, {"factor", 4.0}}}});
   BOOST_TEST((model_of(now) == model_of(old)));
+  old["rope_scaling"] = {{"type", "linear"}, {"factor", 4.0}};  // not read so by transformers 5
+  BOOST_TEST((model_of(old).rotary.type == tensor::RotaryType::standard));
   const ModelConfig model = model_of(now);
   BOOST_TEST(windows_of(model) == Windows({9, 9, 0, 9}));
   BOOST_TEST(attention_cap(model) == 0);  // as transformers, which reads and does not apply it

@@ -111,7 +111,9 @@ void read_by_layer(ConfigFields& fields, const RopeRules& rules, ModelConfig& mo
         parameters.is_object() && parameters.contains(type) && !parameters[type].is_null();
     return is_there ? parameters[type] : none;
   };
-  json full = object_of(kFull);
+  // Where there is no rope_parameters, transformers begins with this, before which the older name
+  // of the type in rope_scaling does not count.
+  json full = parameters.is_null() ? json{{kType, "default"}} : object_of(kFull);
   if (scaling.is_object()) full.update(scaling);
   ConfigFields rope(full, fields.place() + ": " + (parameters.is_null() ? kScaling : kParameters));
   read_rope_object(fields, rope, rules, model, model.rotary);
