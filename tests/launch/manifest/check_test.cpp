@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(rotary_embeddings_have_the_keys_of_their_type) {
   BOOST_TEST(model({"model.attention_bias=true"}).attention_bias);
   BOOST_TEST(model({"model.mlp_bias=true"}).mlp_bias);
 
-  refused({"model.rope_type=longrope"}, {"model.rope_type", "longrope", "yarn"});
+  refused({"model.rope_type=su"}, {"model.rope_type", "su", "yarn", "longrope"});
   refused({"model.rope_type=linear"}, {"'linear' needs model.rope_factor"});
   refused({"model.rope_factor=2"}, {"model.rope_factor", "'default'", "leave it out"});
   refused({"model.rope_type=linear", "model.rope_factor=2", "model.rope_beta_fast=3"},
