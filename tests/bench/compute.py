@@ -49,6 +49,20 @@ def torch(bench):
                f"{peer.ready.removeprefix('ready ')}: {bench.median('PyTorch, tokens/s'):.0f} tokens/s")
 
 
+def family(bench):
+    """Tokens/s of the step of another kind of model, against Llama's of equal sizes."""
+    samples = "4" if bench.smoke else "16"
+    words = bench.program("step_bench"), "float32", THREADS, samples
+    with Worker(*words, "llama") as llama, Worker(*words, bench.name.removeprefix("family_")) as ours:
+        for _ in range(bench.repeats(9)):
+            theirs, step = llama.ask("step"), ours.ask("step")
+            bench.record("Llama, tokens/s", int(samples) * 256 / theirs)
+            bench.record("ours, tokens/s", int(samples) * 256 / step)
+            bench.record("ratio", theirs / step)
+    return Row(bench.name, bench.median("ours, tokens/s"), "tokens/s", bench.median("ratio"),
+               f"Llama of equal sizes: {bench.median('Llama, tokens/s'):.0f} tokens/s", "at least 0.95")
+
+
 def initial_weights(bench):
     """Seconds that the initial weights of a billion parameters take, against torch.nn.init.normal_ of the same shapes,
     if the python3 that runs this has torch."""

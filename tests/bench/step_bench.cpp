@@ -1,6 +1,6 @@
 // Measures one rank's whole training step, and its matrix products by oneDNN alone, in one process.
 //
-//   step_bench float32|bfloat16 THREADS [SAMPLES of a step]
+//   step_bench float32|bfloat16 THREADS [SAMPLES of a step [KIND of model]]
 //
 // Prints "ready GFLOP". Then every line on standard input is an order, answered with the seconds it
 // took: "step" runs a training step, "products" its matrix products without anything between them,
@@ -100,10 +100,12 @@ void serve(const Workload& workload, int threads) {
 
 int main(int argc, char** argv) {
   try {
-    if (argc != 3 && argc != 4)
-      throw troupe::Error(troupe::ErrorKind::usage, "usage: step_bench DTYPE THREADS [SAMPLES]");
+    if (argc < 3 || argc > 5)
+      throw troupe::Error(troupe::ErrorKind::usage,
+                          "usage: step_bench DTYPE THREADS [SAMPLES [KIND]]");
     troupe::bench::Workload workload = troupe::bench::measured_workload(argv[1]);
-    if (argc == 4) workload.global = std::stoi(argv[3]);
+    if (argc > 3) workload.global = std::stoi(argv[3]);
+    if (argc > 4) workload = troupe::bench::of_kind(workload, argv[4]);
     troupe::bench::serve(workload, std::stoi(argv[2]));
     return 0;
   } catch (const std::exception& error) {

@@ -21,6 +21,18 @@ Workload measured_workload(std::string_view dtype) {
                     .dtype = dtype == "float32" ? tensor::DType::f32 : tensor::DType::bf16}};
 }
 
+Workload of_kind(Workload workload, std::string_view kind) {
+  for (const stages::ModelKind known :
+       {stages::ModelKind::llama, stages::ModelKind::mistral, stages::ModelKind::qwen3}) {
+    if (stages::name_of(known) != kind) continue;
+    workload.model.kind = known;
+    if (known == stages::ModelKind::mistral) workload.model.sliding_window = workload.seq_len / 2;
+    return workload;
+  }
+  throw Error(ErrorKind::usage,
+              "'" + std::string(kind) + "' is no measured kind: llama, mistral or qwen3");
+}
+
 stages::StageSpec stage_spec(const Workload& workload, const stages::ChunkSpec& chunk) {
   return {.model = workload.model,
           .chunks = {chunk},

@@ -23,6 +23,10 @@ struct Workload {
 /// vocabulary 4096. `dtype` is "float32" or "bfloat16"; throws Error{usage} for another.
 Workload measured_workload(std::string_view dtype);
 
+/// Lets the workload's model be of this kind, with its sizes. Layers of Mistral have a window of
+/// half a sequence. Throws Error{usage} for a kind that is not measured.
+Workload of_kind(Workload workload, std::string_view kind);
+
 /// The stage's description for the workload's step.
 stages::StageSpec stage_spec(const Workload& workload, const stages::ChunkSpec& chunk);
 
