@@ -16,7 +16,8 @@ ClockMeter::Bounds ClockMeter::bounds(double now_s) const {
   Bounds bounds{.least = -std::numeric_limits<double>::infinity(),
                 .most = std::numeric_limits<double>::infinity()};
   for (const RoundTrip& trip : trips_) {
-    const double drift_s = kDrift * std::max(0.0, now_s - trip.back_s);
+    // The bounds are of the time when it was answered, which may be as early as it was sent.
+    const double drift_s = kDrift * std::max(0.0, now_s - trip.sent_s);
     bounds.least = std::max(bounds.least, trip.sent_s - trip.there_s - drift_s);
     bounds.most = std::min(bounds.most, trip.back_s - trip.there_s + drift_s);
   }

@@ -32,6 +32,8 @@ struct Machines {
 };
 
 const auto kNear = boost::test_tools::tolerance(1e-6);
+/// Clocks drift while a question is answered.
+const auto kButDrift = boost::test_tools::tolerance(3 * ClockMeter::kDrift);
 
 }  // namespace
 
@@ -46,7 +48,7 @@ BOOST_AUTO_TEST_CASE(a_round_trip_tells_the_difference_within_half_of_its_time) 
   const auto ahead = meter.ahead(machines.first());
   BOOST_REQUIRE(ahead);
   BOOST_TEST(ahead->seconds == 4999.999, kNear);
-  BOOST_TEST(ahead->error_s == 0.002, kNear);
+  BOOST_TEST(ahead->error_s == 0.002, kButDrift);
 }
 
 BOOST_AUTO_TEST_CASE(ways_that_were_held_up_do_not_count) {
@@ -89,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_clock_that_was_set_is_measured_anew) {
   meter.add(machines.trip(0.002, 0.002));
   const auto ahead = meter.ahead(machines.first());
   BOOST_TEST(ahead->seconds == 300, kNear);
-  BOOST_TEST(ahead->error_s == 0.002, kNear);
+  BOOST_TEST(ahead->error_s == 0.002, kButDrift);
 }
 
 BOOST_AUTO_TEST_SUITE_END()
