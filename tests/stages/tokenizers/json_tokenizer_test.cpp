@@ -282,6 +282,21 @@ BOOST_AUTO_TEST_CASE(a_unigram_model_may_have_no_token_for_what_is_unknown) {
   expect_error(ErrorKind::data, {"no token for \"c\""}, [&] { tokenizer->encode("abc"); });
 }
 
+/// The library reads the first score as the second: the sums are equal, and the longer token came
+/// first. Read exactly, the first is less.
+BOOST_AUTO_TEST_CASE(scores_of_a_unigram_model_are_those_that_the_library_reads) {
+  json content = small();
+  content["added_tokens"] = json::array();
+  content["pre_tokenizer"] = nullptr;
+  content["model"] = {
+      {"type", "Unigram"},
+      {"vocab", json::array({json::array({"ab", -18.524174936642922}),
+                             json::array({"a", -18.52417493664292}), json::array({"b", 0.0})})}};
+  BOOST_TEST((open(content)->encode("ab") == Ids{0}));
+  content["model"]["vocab"][1][1] = -18.5241749366429;
+  BOOST_TEST((open(content)->encode("ab") == Ids{1, 2}));
+}
+
 BOOST_AUTO_TEST_CASE(added_tokens_must_have_the_ids_that_the_library_gives_them) {
   const auto with = [](const std::vector<std::pair<int, std::string>>& tokens) {
     json content = small();

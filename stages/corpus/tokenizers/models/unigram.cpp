@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,6 +23,36 @@ constexpr std::int32_t kNoToken = -1;
 
 std::uint64_t edge(std::int32_t node, char byte) {
   return static_cast<std::uint64_t>(node) << 8 | static_cast<unsigned char>(byte);
+}
+
+/// The score as Hugging Face's tokenizers have it. Their JSON reader (serde_json) rounds the digits
+/// of a number to a double, and then their product with a power of ten, so that a number of 17
+/// digits may be one unit in the last place off: enough to decide between divisions of equal sums.
+double as_tokenizers_read(double score) {
+  std::array<char, 32> text{};  // such as "4.125e+00"
+  const char* const end = std::to_chars(text.data(), text.data() + text.size(), std::abs(score),
+                                        std::chars_format::scientific)
+                              .ptr;
+  std::uint64_t digits = 0;
+  int exponent = 0;
+  const char* at = text.data();
+  for (bool is_fraction = false; at != end && *at != 'e'; ++at) {
+    if (*at == '.') {
+      is_fraction = true;
+      continue;
+    }
+    digits = 10 * digits + static_cast<std::uint64_t>(*at - '0');
+    exponent -= is_fraction ? 1 : 0;
+  }
+  int power = 0;
+  if (at != end) std::from_chars(at + (at[1] == '+' ? 2 : 1), end, power);
+  exponent += power;
+  double ten = 0;
+  const std::string literal = fmt::format("1e{}", std::abs(exponent));
+  std::from_chars(literal.data(), literal.data() + literal.size(), ten);
+  if (!std::isfinite(ten) || ten == 0) return score;
+  const auto number = static_cast<double>(digits);
+  return std::copysign(exponent < 0 ? number / ten : number * ten, score);
 }
 
 }  // namespace
@@ -48,7 +81,7 @@ void Unigram::read_vocabulary(const JsonPart& part) {
     const std::string token = entry[0].get<std::string>();
     if (!vocabulary_.emplace(token, id).second)
       part.fail(fmt::format("the token \"{}\" comes twice", token));
-    scores_.push_back(entry[1].get<double>());
+    scores_.push_back(as_tokenizers_read(entry[1].get<double>()));
     add_to_tree(token, id);
   }
 }
