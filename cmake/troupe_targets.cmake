@@ -17,7 +17,7 @@ add_library(troupe_options INTERFACE)
 target_compile_options(troupe_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers -Wshadow -Wnon-virtual-dtor -Werror=return-type)
 if(NOT BUILD_SHARED_LIBS)  # a program brings what it calls of a folder, and nothing else
   target_compile_options(troupe_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-ffunction-sections>)
-  target_link_options(troupe_options INTERFACE LINKER:--gc-sections)
+  target_link_options(troupe_options INTERFACE LINKER:--gc-sections LINKER:-z,pack-relative-relocs)
 endif()
 target_include_directories(troupe_options INTERFACE ${CMAKE_SOURCE_DIR})
 if(TROUPE_SANITIZE)

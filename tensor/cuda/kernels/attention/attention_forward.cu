@@ -162,7 +162,7 @@ __global__ void __launch_bounds__(
 void launch_attention_forward(DType dtype, const AttentionArguments& x, cudaStream_t stream) {
   with_width(dtype, x.head_dim, [&]<typename T, int width>(HeadWidth<T, width>) {
     with_memory<Large<T, width>, Small<T, width>>(stream, [&]<typename Memory>(Type<Memory>) {
-      with_constant(x.limited(), [&](auto limited) {
+      with_limits<T>(x.limited(), [&](auto limited) {
         launch(attention_forward_kernel<T, width, limited(), Memory>,
                blocks_of<Memory::Tiles::rows>(x, x.heads), Memory::Tiles::threads, Memory::kBytes,
                stream, x, heads_are_aligned<T>(x, x.out, false));

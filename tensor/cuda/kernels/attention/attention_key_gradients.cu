@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(Memory::Tiles::threads, 2)
 template <typename T, int width, Gradient gradient>
 void launch_key_gradients(const AttentionArguments& x, cudaStream_t stream) {
   with_memory<Large<T, width>, SmallBackward<T, width>>(stream, [&]<typename Memory>(Type<Memory>) {
-    with_constant(x.limited(), [&](auto limited) {
+    with_limits<T>(x.limited(), [&](auto limited) {
       launch(attention_key_gradients_kernel<T, width, gradient, limited(), Memory>,
              blocks_of<Memory::Tiles::rows>(x, x.kv_heads), Memory::Tiles::threads, Memory::kBytes,
              stream, x, aligned_rows<T>(x));

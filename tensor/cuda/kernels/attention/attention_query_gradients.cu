@@ -77,7 +77,7 @@ void launch_attention_query_gradients(DType dtype, const AttentionArguments& x,
   with_width(dtype, x.head_dim, [&]<typename T, int width>(HeadWidth<T, width>) {
     with_memory<Large<T, width>, SmallBackward<T, width>>(
         stream, [&]<typename Memory>(Type<Memory>) {
-          with_constant(x.limited(), [&](auto limited) {
+          with_limits<T>(x.limited(), [&](auto limited) {
             launch(attention_query_gradients_kernel<T, width, limited(), Memory>,
                    blocks_of<Memory::Tiles::rows>(x, x.heads), Memory::Tiles::threads,
                    Memory::kBytes, stream, x, aligned_rows<T>(x));

@@ -36,6 +36,18 @@ void with_width(DType dtype, int head_dim, const Body& body) {
   return with_width_of<__nv_bfloat16>(head_dim, body);
 }
 
+/// Calls body with std::true_type for the kernels that know windows and caps, else std::false_type.
+/// In float32 one kernel serves all: a second one of each would be a tenth of the library, for what
+/// only tests and small models compute in.
+template <typename T, typename Body>
+void with_limits(bool limited, const Body& body) {
+  if constexpr (std::is_same_v<T, float>) {
+    body(std::true_type());
+  } else {
+    with_constant(limited, body);
+  }
+}
+
 /// One block for each `rows` positions of each of `heads` heads of each sequence.
 template <int rows>
 unsigned blocks_of(const AttentionArguments& x, int heads) {

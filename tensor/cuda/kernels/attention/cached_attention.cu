@@ -297,7 +297,7 @@ void launch_cached_attention(DType dtype, const CachedAttentionArguments& x, cud
   const int split = split_of(x), parts = most_parts(x);
   const auto places = static_cast<unsigned>(x.rows * x.heads);
   with_width(dtype, x.head_dim, [&]<typename T, int width>(HeadWidth<T, width>) {
-    with_constant(x.window > 0 || x.cap > 0, [&](auto limited) {
+    with_limits<T>(x.window > 0 || x.cap > 0, [&](auto limited) {
       launch(cached_attention_kernel<T, width, limited()>, places * static_cast<unsigned>(split),
              kThreads, 0, stream, x, split, parts);
     });
