@@ -62,7 +62,8 @@ std::set<std::string> collectives_of(const std::string& run_dir) {
 }
 
 bool are_all_on_nccl(const std::string& run_dir) {
-  for (const json& rank : status_of(run_dir).at("ranks"))
+  const json status = status_of(run_dir);
+  for (const json& rank : status.at("ranks"))
     if (rank.value("collectives", "") != "nccl") return false;
   return true;
 }

@@ -91,7 +91,8 @@ BOOST_AUTO_TEST_CASE(normal_forms_are_those_of_the_library) {
     const std::string same = utf8_of(c);
     texts.back() += same + 'a' + same + "\u0323\u0301" + same + "\u0323b";
   }
-  for (const auto& [name, expected] : golden()["forms"].items()) {
+  const json expectations = golden()["forms"];
+  for (const auto& [name, expected] : expectations.items()) {
     Digest digest;
     for (const std::string& text : texts) digest.add(normal_form(text, forms.at(name)));
     BOOST_TEST(digest.text() == expected.get<std::string>(), name);
