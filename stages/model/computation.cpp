@@ -38,10 +38,26 @@ std::vector<LayerAttention> attentions_of(const ModelConfig& config) {
   return different;
 }
 
+bool is_routed(const ModelConfig& config, std::int64_t layer) {
+  const Experts& experts = config.experts;
+  return experts.count > 0 && (layer + 1) % experts.sparse_step == 0 &&
+         std::ranges::count(experts.dense_layers, layer) == 0;
+}
+
+std::int64_t num_routed_layers(const ModelConfig& config) {
+  std::int64_t count = 0;
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    count += is_routed(config, layer) ? 1 : 0;
+  return count;
+}
+
 ModelConfig with_layers(ModelConfig config, std::span<const int> layers) {
   std::vector<LayerType> types;
   std::vector<int> rotated;
-  for (const int layer : layers) {
+  std::vector<int> dense;
+  for (int place = 0; const int layer : layers) {
+    if (config.experts.count > 0 && !is_routed(config, layer)) dense.push_back(place);
+    ++place;
     types.push_back(slides(config, layer) ? LayerType::sliding : LayerType::full);
     if (!config.no_rope_layers.empty())
       rotated.push_back(config.no_rope_layers[static_cast<std::size_t>(layer)]);
@@ -49,6 +65,8 @@ ModelConfig with_layers(ModelConfig config, std::span<const int> layers) {
   if (traits_of(config.kind).slides || !config.layer_types.empty())
     config.layer_types = std::move(types);
   config.no_rope_layers = std::move(rotated);
+  config.experts.dense_layers = std::move(dense);
+  config.experts.sparse_step = 1;
   config.num_hidden_layers = std::ssize(layers);
   return config;
 }

@@ -24,6 +24,11 @@ LayerAttention attention_of(const ModelConfig& config, std::int64_t layer);
 /// The different ones among all layers, in the order in which they come first.
 std::vector<LayerAttention> attentions_of(const ModelConfig& config);
 
+/// Whether the feed-forward layer has experts.
+bool is_routed(const ModelConfig& config, std::int64_t layer);
+/// The number of such layers.
+std::int64_t num_routed_layers(const ModelConfig& config);
+
 /// The model with these of its layers alone, in this order.
 ModelConfig with_layers(ModelConfig config, std::span<const int> layers);
 

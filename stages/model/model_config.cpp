@@ -14,7 +14,8 @@ namespace {
 
 using tensor::FieldFault;
 
-// A matrix has at most 2^44 elements, a layer seven of them, and there are at most 2^12 layers.
+// A matrix has at most 2^44 elements, a layer seven of them, or three of at most 2^40 for all its
+// experts together, and there are at most 2^12 layers.
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 20;
 constexpr std::int64_t kMaxVocab = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxLayers = std::int64_t{1} << 12;
@@ -128,6 +129,40 @@ FieldFault check_layers(const ModelConfig& c) {
   return local;
 }
 
+/// What is wrong with the experts of a layer.
+FieldFault check_expert_sizes(const Experts& e) {
+  for (const Range& range :
+       {Range{"num_experts", e.count, kMaxSize}, Range{"num_experts_per_tok", e.per_token, e.count},
+        Range{"moe_intermediate_size", e.width, kMaxSize / e.count},
+        Range{"decoder_sparse_step", e.sparse_step, kMaxLayers}})
+    if (auto why = check_range(range); !why.empty()) return why;
+  return {};
+}
+
+FieldFault check_experts(const ModelConfig& c) {
+  const Experts& e = c.experts;
+  if (!traits_of(c.kind).has_experts) {
+    if (e == Experts{}) return {};
+    return {&e.count, fmt::format("num_experts = {} needs a model of kind mixtral or qwen3_moe, "
+                                  "not {}",
+                                  e.count, name_of(c.kind))};
+  }
+  if (e.count < 1) return check_range({"num_experts", e.count, kMaxSize});
+  if (auto why = check_expert_sizes(e); !why.empty()) return why;
+  for (const int layer : e.dense_layers)
+    if (layer < 0 || layer >= c.num_hidden_layers)
+      return {&e.dense_layers, fmt::format("mlp_only_layers has {}, but layers are 0 to {}", layer,
+                                           c.num_hidden_layers - 1)};
+  for (const auto& [name, field] : {std::pair("router_aux_loss_coef", &e.aux_loss_coef),
+                                    {"router_z_loss_coef", &e.z_loss_coef}})
+    if (!(*field >= 0 && std::isfinite(*field)))
+      return {field, fmt::format("{} = {} must not be negative; usual: 0.001", name, *field)};
+  if (e.capacity < 0)
+    return {&e.capacity,
+            fmt::format("expert_capacity = {} must not be negative; 0: no bound", e.capacity)};
+  return {};
+}
+
 FieldFault check_scales(const ModelConfig& c) {
   if (c.query_pre_attn_scalar != 0)
     if (auto why = check_range({"query_pre_attn_scalar", c.query_pre_attn_scalar, kMaxSize});
@@ -154,8 +189,8 @@ std::optional<tensor::Rotary> rotary_of(const ModelConfig& config) {
 }
 
 FieldFault check_model(const ModelConfig& config) {
-  for (const auto check :
-       {check_sizes, check_heads, check_head, check_numbers, check_layers, check_scales}) {
+  for (const auto check : {check_sizes, check_experts, check_heads, check_head, check_numbers,
+                           check_layers, check_scales}) {
     if (auto why = check(config); !why.empty()) return why;
   }
   return {};

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/model/experts.h"
 #include "stages/model/model_kinds.h"
 #include "stages/model/parameter_group.h"
 #include "tensor/device/rotary.h"
@@ -33,7 +34,7 @@ enum class LayerType { full, sliding };
 struct ModelConfig {
   ModelKind kind = ModelKind::llama;
   std::int64_t hidden_size = 256;
-  std::int64_t intermediate_size = 688;
+  std::int64_t intermediate_size = 688;  ///< of layers without experts; mixtral: of an expert
   std::int64_t num_hidden_layers = 4;
   std::int64_t num_attention_heads = 4;
   std::int64_t num_key_value_heads = 4;
@@ -49,6 +50,7 @@ struct ModelConfig {
   /// Keys that a query of a layer with a window sees, itself among them; 0: no layer has a window.
   std::int64_t sliding_window = 0;
   std::vector<LayerType> layer_types{};  ///< by layer; empty: as the kind has them
+  Experts experts{};                     ///< of kinds that have them
   /// Scores are multiplied by its -1/2-th power; 0: by that of head_dim.
   std::int64_t query_pre_attn_scalar = 0;
   double attention_multiplier = 0;     ///< by which scores are multiplied instead; 0: not given
@@ -130,7 +132,16 @@ enum class Module {
 /// What a parameter is in its module. A module of two products has `weight` and `bias` for the
 /// first and the others for the last.
 /// Attention's norms of queries and of keys are fields of it.
-enum class Field { weight, bias, query_norm, key_norm, out_weight, out_bias, positions };
+enum class Field {
+  weight,
+  bias,
+  query_norm,
+  key_norm,
+  out_weight,
+  out_bias,
+  positions,
+  router,  ///< of a feed-forward layer with experts: [experts, hidden_size]
+};
 
 /// ParameterInfo::layer of the matrix of token embeddings, and of the table of positions.
 inline constexpr int kEmbeddingLayer = -1;
@@ -145,22 +156,28 @@ struct ParameterInfo {
   Module module = Module::embedding;
   Field field = Field::weight;
   Split split = Split::none;
-  /// Whether one product computes with this parameter and the one before it.
+  /// Whether one product, or one call for the experts of a layer, computes with this parameter and
+  /// the one before it.
   bool is_joined = false;
+  int expert = -1;  ///< whose matrix it is; -1: of none
   StoredAs stored{};
   UpdateRule update{};  ///< of its group
 };
 
 /// Every parameter in canonical order: embedding, layers, final norm, head, positions. A layer's
 /// are in their order of use: norm, q, k, v, norms of q and k, o, norm after it, norm, gate, up,
-/// down, norm after it; of gpt2 norm, q, k, v, o, norm, c_fc, c_proj. Where there are biases, they
-/// follow the weights that one product computes with: those of q, k and v all three, those of gate
-/// and up both. The head is absent if embeddings are tied, positions are if they are rotary; a
-/// value head is score.
+/// down, norm after it; of gpt2 norm, q, k, v, o, norm, c_fc, c_proj. A layer with experts has in
+/// the place of gate, up and down: the router, gate and up of each expert in turn, down of each.
+/// Where there are biases, they follow the weights that one product computes with: those of q, k
+/// and v all three, those of gate and up both. The head is absent if embeddings are tied, positions
+/// are if they are rotary; a value head is score.
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config);
 std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& config);
 std::int64_t num_parameters(const ModelConfig& config);
 /// Elements of the parameters that are not frozen.
 std::int64_t num_trained_parameters(const ModelConfig& config);
+/// Elements of the parameters that compute one token: all but those of experts that were not
+/// chosen for it.
+std::int64_t num_active_parameters(const ModelConfig& config);
 
 }  // namespace troupe::stages

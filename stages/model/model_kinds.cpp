@@ -29,6 +29,18 @@ FieldFault check_rotary_positions(const ModelConfig& c) {
               original, c.max_position_embeddings)};
 }
 
+/// Mixtral's files have one number for both widths, and experts in every layer.
+FieldFault check_mixtral(const ModelConfig& c) {
+  if (c.experts.width != c.intermediate_size)
+    return {&c.experts.width,
+            fmt::format("moe_intermediate_size = {} must be intermediate_size in a model of kind "
+                        "mixtral; nearest: {}",
+                        c.experts.width, c.intermediate_size)};
+  if (!c.experts.dense_layers.empty() || c.experts.sparse_step != 1)
+    return {&c.experts.dense_layers, "every layer of a model of kind mixtral has experts"};
+  return check_rotary_positions(c);
+}
+
 /// One matrix makes queries, keys and values of GPT-2, each as wide as the residual.
 FieldFault check_gpt2_heads(const ModelConfig& c) {
   if (c.num_key_value_heads != c.num_attention_heads)
@@ -60,6 +72,7 @@ constexpr KindTraits kLlama{.name = "llama",
                             .has_longrope = false,
                             .scales_embeddings = false,
                             .allows_value_head = true,
+                            .has_experts = false,
                             .ties_embeddings = false,
                             .slides = nullptr,
                             .activation = &Ops::swiglu,  // silu(gate) * up (arXiv 2002.05202)
@@ -82,6 +95,7 @@ constexpr KindTraits kGpt2{.name = "gpt2",
                            .has_longrope = false,
                            .scales_embeddings = false,
                            .allows_value_head = false,
+                           .has_experts = false,
                            .ties_embeddings = true,
                            .slides = nullptr,
                            .activation = &Ops::gelu,  // its tanh form (arXiv 1606.08415)
@@ -120,6 +134,20 @@ constexpr KindTraits qwen3() {
   KindTraits kind = like_llama("qwen3", "Qwen3ForCausalLM");
   kind.head_norm = HeadNorm::each_head;
   kind.chooses_attention_bias = true;
+  return kind;
+}
+
+/// The kind with experts in the place of its feed-forward networks.
+constexpr KindTraits with_experts(KindTraits kind, const char* name, const char* architecture) {
+  kind.name = name;
+  kind.architecture = architecture;
+  kind.has_experts = true;
+  return kind;
+}
+
+constexpr KindTraits mixtral() {
+  KindTraits kind = with_experts(mistral(), "mixtral", "MixtralForCausalLM");
+  kind.check = check_mixtral;
   return kind;
 }
 
@@ -180,9 +208,13 @@ constexpr KindTraits olmo2() {
 
 std::span<const KindTraits> model_kinds() {
   static constexpr KindTraits kTraits[]{
-      kLlama,   kGpt2,         mistral(), qwen2(),
-      qwen3(),  phi3(),        smollm3(), like_gemma("gemma", "GemmaForCausalLM"),
-      gemma2(), gemma3_text(), granite(), olmo2()};
+      kLlama,    kGpt2,
+      mistral(), qwen2(),
+      qwen3(),   phi3(),
+      smollm3(), like_gemma("gemma", "GemmaForCausalLM"),
+      gemma2(),  gemma3_text(),
+      granite(), olmo2(),
+      mixtral(), with_experts(qwen3(), "qwen3_moe", "Qwen3MoeForCausalLM")};
   return kTraits;
 }
 

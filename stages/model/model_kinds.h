@@ -31,6 +31,8 @@ enum class ModelKind {
   gemma3_text,  ///< gemma2's with norms of heads, and a rotary embedding for the layers of windows
   granite,      ///< Llama's with four multipliers
   olmo2,        ///< norms after sublayers alone, and of all of q and of k
+  mixtral,      ///< mistral's with experts in every layer
+  qwen3_moe,    ///< qwen3's with experts in some layers
 };
 
 /// What a norm multiplies x / rms(x) with.
@@ -66,6 +68,7 @@ struct KindTraits {
   bool has_longrope;            ///< rope_type longrope, and no other but the default
   bool scales_embeddings;       ///< by sqrt(hidden_size)
   bool allows_value_head;       ///< ModelConfig::value_head
+  bool has_experts;             ///< ModelConfig::experts
   bool ties_embeddings;  ///< unless a manifest says otherwise, as the kind's models were published
   /// Whether a layer has a window if layer_types does not say it; null: none has.
   bool (*slides)(std::int64_t layer);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string_view>
 
+#include "stages/model/computation.h"
 #include "stages/model/model_config.h"
 #include "tensor/errors/error.h"
 
@@ -67,6 +68,7 @@ class ParameterList {
       row += part.rows;
     }
   }
+  int layer() const { return layer_; }
   std::vector<ParameterInfo> take() { return std::move(all_); }
 
  private:
@@ -127,6 +129,39 @@ void add_llama_feed_forward(const ModelConfig& c, ParameterList& list) {
   }
   list.add(Field::out_weight, "down_proj.weight", {width, inner}, Split::columns);
   if (c.mlp_bias) list.add(Field::out_bias, "down_proj.bias", {width});
+}
+
+/// How files name the matrices of an expert.
+struct ExpertNames {
+  const char *gate, *up, *down;
+};
+
+void add_experts(const ModelConfig& c, ParameterList& list, const ExpertNames& names) {
+  const std::int64_t width = c.hidden_size, inner = c.experts.width;
+  const auto add = [&](int expert, Field field, const char* name, const Shape& shape, Split split,
+                       bool is_first) {
+    ParameterInfo& info =
+        list.add(field, fmt::format("experts.{}.{}.weight", expert, name), shape, split);
+    info.is_joined = !is_first;
+    info.expert = expert;
+  };
+  list.add(Field::router, "gate.weight", {c.experts.count, width});
+  const int count = static_cast<int>(c.experts.count);
+  for (int e = 0; e < count; ++e) {
+    add(e, Field::weight, names.gate, {inner, width}, Split::rows, e == 0);
+    add(e, Field::weight, names.up, {inner, width}, Split::rows, false);
+  }
+  for (int e = 0; e < count; ++e)
+    add(e, Field::out_weight, names.down, {width, inner}, Split::columns, e == 0);
+}
+
+void add_mixtral_feed_forward(const ModelConfig& c, ParameterList& list) {
+  add_experts(c, list, {"w1", "w3", "w2"});
+}
+
+void add_qwen3_moe_feed_forward(const ModelConfig& c, ParameterList& list) {
+  if (!is_routed(c, list.layer())) return add_llama_feed_forward(c, list);
+  add_experts(c, list, {"gate_proj", "up_proj", "down_proj"});
 }
 
 void add_phi3_attention(const ModelConfig& c, ParameterList& list) {
@@ -197,6 +232,11 @@ constexpr KindModules fused(KindModules modules) {
   modules.add_feed_forward = add_phi3_feed_forward;
   return modules;
 }
+constexpr KindModules with_experts(KindModules modules, const char* feed_forward, auto* add) {
+  modules.feed_forward = feed_forward;
+  modules.add_feed_forward = add;
+  return modules;
+}
 constexpr KindModules kLlamaModules =
     modules_like_llama("input_layernorm", "", "post_attention_layernorm", "");
 constexpr KindModules kGemma2Modules =
@@ -216,11 +256,15 @@ constexpr KindModules kGpt2Modules{"wte",
                                    "",
                                    add_gpt2_attention,
                                    add_gpt2_feed_forward};
-constexpr KindModules kModules[]{// by ModelKind
-                                 kLlamaModules,  kGpt2Modules,  kLlamaModules,
-                                 kLlamaModules,  kLlamaModules, fused(kLlamaModules),
-                                 kLlamaModules,  kLlamaModules, kGemma2Modules,
-                                 kGemma2Modules, kLlamaModules, kOlmo2Modules};
+constexpr KindModules kMixtralModules =
+    with_experts(kLlamaModules, "block_sparse_moe", add_mixtral_feed_forward);
+constexpr KindModules kQwen3MoeModules =
+    with_experts(kLlamaModules, "mlp", add_qwen3_moe_feed_forward);
+constexpr KindModules kModules[]{
+    // by ModelKind
+    kLlamaModules,        kGpt2Modules,  kLlamaModules,   kLlamaModules,   kLlamaModules,
+    fused(kLlamaModules), kLlamaModules, kLlamaModules,   kGemma2Modules,  kGemma2Modules,
+    kLlamaModules,        kOlmo2Modules, kMixtralModules, kQwen3MoeModules};
 
 void add_head(const ModelConfig& c, ParameterList& list) {
   list.begin(Module::head, static_cast<int>(c.num_hidden_layers), "");
@@ -302,6 +346,13 @@ std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& confi
 std::int64_t num_parameters(const ModelConfig& config) {
   std::int64_t count = 0;
   for (const ParameterInfo& info : parameters_of(config)) count += info.shape.num_elements();
+  return count;
+}
+
+std::int64_t num_active_parameters(const ModelConfig& config) {
+  std::int64_t count = 0;
+  for (const ParameterInfo& info : parameters_of(config))
+    if (info.expert < config.experts.per_token) count += info.shape.num_elements();
   return count;
 }
 
