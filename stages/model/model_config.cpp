@@ -190,7 +190,7 @@ std::optional<tensor::Rotary> rotary_of(const ModelConfig& config) {
 
 FieldFault check_model(const ModelConfig& config) {
   for (const auto check : {check_sizes, check_experts, check_heads, check_head, check_numbers,
-                           check_layers, check_scales}) {
+                           check_layers, check_scales, check_adapter}) {
     if (auto why = check(config); !why.empty()) return why;
   }
   return {};

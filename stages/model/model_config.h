@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stages/model/adapter.h"
 #include "stages/model/experts.h"
 #include "stages/model/model_kinds.h"
 #include "stages/model/parameter_group.h"
@@ -78,6 +79,8 @@ struct ModelConfig {
   /// Tokens whose logits the head has in memory at a time; 0: as many as take 256 MiB.
   std::int64_t loss_chunk = 0;
   tensor::DType dtype = tensor::DType::f32;  ///< of compute and of edges; weights are float32
+  /// With one, its matrices alone are trained.
+  std::optional<Adapter> adapter{};
   /// Parameters that training treats otherwise than the rest; the first group that matches decides.
   std::vector<ParameterGroup> groups{};
   bool operator==(const ModelConfig&) const = default;
@@ -141,6 +144,11 @@ enum class Field {
   out_bias,
   positions,
   router,  ///< of a feed-forward layer with experts: [experts, hidden_size]
+  // An adapter's A and B of the first product, and of the last (adapter.h).
+  lora_a,
+  lora_b,
+  out_lora_a,
+  out_lora_b,
 };
 
 /// ParameterInfo::layer of the matrix of token embeddings, and of the table of positions.
@@ -160,6 +168,9 @@ struct ParameterInfo {
   /// the one before it.
   bool is_joined = false;
   int expert = -1;  ///< whose matrix it is; -1: of none
+  /// The weight, as a number among those of its product, to whose outputs an adapter's B adds; of
+  /// an A the first of them. -1: no adapter's.
+  int part = -1;
   StoredAs stored{};
   UpdateRule update{};  ///< of its group
 };
@@ -169,7 +180,7 @@ struct ParameterInfo {
 /// down, norm after it; of gpt2 norm, q, k, v, o, norm, c_fc, c_proj. A layer with experts has in
 /// the place of gate, up and down: the router, gate and up of each expert in turn, down of each.
 /// Where there are biases, they follow the weights that one product computes with: those of q, k
-/// and v all three, those of gate and up both. The head is absent if embeddings are tied, positions
+/// and v all three, those of gate and up both. Behind them are an adapter's. The head is absent if embeddings are tied, positions
 /// are if they are rotary; a value head is score.
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config);
 std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& config);

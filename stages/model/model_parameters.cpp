@@ -331,8 +331,11 @@ bool ParameterGroup::matches(const std::string& tensor) const {
 
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config) {
   auto all = all_parameters(config);
+  if (config.adapter) add_adapter(*config.adapter, all);
   for (ParameterInfo& info : all)
-    if (const auto* group = group_of(info.stored.tensor, config.groups))
+    if (config.adapter && !is_adapter(info))
+      info.update.frozen = true;
+    else if (const auto* group = group_of(info.stored.tensor, config.groups))
       info.update = group->update;
   return all;
 }

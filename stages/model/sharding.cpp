@@ -99,7 +99,8 @@ bool sums_gradient(const ParameterInfo& info, const Sharding& sharding) {
 
 bool sums_gradients(const ModelConfig& model, const Sharding& sharding) {
   return sharding.size > 1 &&
-         (sharding.sequence_parallel || traits_of(model.kind).head_norm == HeadNorm::each_head);
+         (sharding.sequence_parallel || model.adapter ||
+          traits_of(model.kind).head_norm == HeadNorm::each_head);
 }
 
 Region moved_region(const ParameterInfo& info, const ModelConfig& model, const Sharding& from,
