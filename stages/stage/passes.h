@@ -63,6 +63,7 @@ struct DocumentRows {
   std::int64_t rows = 0;  ///< 0: the microbatch has no documents but `micro` samples of seq_len
   std::span<const std::int32_t> starts{};     ///< of each document, and the last one's end
   std::span<const std::int32_t> positions{};  ///< of each row in its document
+  std::span<const std::int32_t> real{};       ///< of each row 1; 0: it is padding
 };
 
 /// The forward of one microbatch in one chunk.

@@ -8,10 +8,12 @@
 
 #include "stages/stage/parameter.h"
 #include "stages/stage/passes.h"
+#include "stages/stage/router_load.h"
 #include "tensor/device/device.h"
 #include "tensor/device/ops.h"
 #include "tensor/device/process_group.h"
 #include "tensor/errors/error.h"
+#include "tensor/parallel/expert_parallel.h"
 #include "tensor/values/region.h"
 
 namespace troupe::stages {
@@ -39,7 +41,8 @@ enum class Sharers {
   kv_head,  ///< those with the same key and value heads: these heads
 };
 
-/// The groups of the shards that compute a stage's layers together. Null for a stage of one shard;
+/// The groups of the shards that compute a stage's layers together, and of the replicas that share
+/// out its experts. Null for a stage of one shard;
 /// `gradients` also if no gradient is a part of a sum over all of them (sums_gradients()),
 /// `kv_head` if no other shard has the same key and value heads. sum_over_shards() has groups of
 /// its own, because its calls come between those of passes at times that differ between shards.
@@ -48,6 +51,7 @@ struct ShardGroups {
   tensor::ProcessGroup* backward = nullptr;   ///< for those of backwards
   tensor::ProcessGroup* gradients = nullptr;  ///< for sum_over_shards(): all shards
   tensor::ProcessGroup* kv_head = nullptr;    ///< the same: those with the same heads
+  tensor::ExpertParallelGroups experts{};
 };
 
 /// The state of one pipeline rank: chunks with parameters, activations and optimizer state. It
@@ -117,6 +121,9 @@ class Stage {
   /// Seconds that nodes have waited for collectives of the shards, or for the gate's, since
   /// begin_step().
   virtual double collective_wait_s() const = 0;
+  /// What the routers of the stage's layers have done in the step, by layer; none of a model without
+  /// experts. Valid from synchronize() to begin_step().
+  virtual std::span<const RouterLoad> router_loads() const { return {}; }
   /// A forward that keeps nothing for a backward. Blocks until it has run, and returns the sum of
   /// the tokens' losses: 0 without the head or beyond shard 0. Training state is untouched, and no
   /// slot is taken. The head chunk may be given an `output` too, [micro * seq_len, vocab_size]
