@@ -145,7 +145,8 @@ void add_experts(const ModelConfig& c, ParameterList& list, const ExpertNames& n
     info.is_joined = !is_first;
     info.expert = expert;
   };
-  list.add(Field::router, "gate.weight", {c.experts.count, width});
+  // Each shard computes a part of what its gradient follows from, the products of the weights.
+  list.add(Field::router, "gate.weight", {c.experts.count, width}, Split::heads);
   const int count = static_cast<int>(c.experts.count);
   for (int e = 0; e < count; ++e) {
     add(e, Field::weight, names.gate, {inner, width}, Split::rows, e == 0);

@@ -7,6 +7,7 @@
 #include <variant>
 
 #include "stages/files/hugging_face/config_fields.h"
+#include "stages/files/hugging_face/expert_fields.h"
 #include "stages/files/hugging_face/hf_kinds.h"
 #include "stages/files/hugging_face/layer_fields.h"
 #include "stages/storage/data_error.h"
@@ -46,12 +47,10 @@ constexpr MissingKind kMissing[]{
     {"mamba", "state-space layers"},
     {"mamba2", "state-space layers"},
     {"ministral", "windows in layers of Mistral by layer_types"},
-    {"mixtral", "experts"},
     {"olmo", "norms without weights, clip_qkv"},
     {"olmo3", "windows in layers of OLMo by layer_types"},
     {"opt", "LayerNorm with biases and learned positions beside ReLU"},
     {"qwen2_moe", "experts, a shared one among them"},
-    {"qwen3_moe", "experts"},
     {"qwen3_next", "linear attention, experts"},
     {"stablelm", "LayerNorm beside rotary positions"},
     {"starcoder2", "LayerNorm beside rotary positions"}};
@@ -154,6 +153,7 @@ std::string trained_hf_config(const std::string& text, const ModelConfig& model)
     if (const auto* of = std::get_if<FieldMember<double>>(&field.member))
       if (of->at == &ModelConfig::attention_dropout || of->at == &ModelConfig::hidden_dropout)
         write_field(field, model, config);
+  write_balance(model, config);
   return config.dump(2) + '\n';
 }
 

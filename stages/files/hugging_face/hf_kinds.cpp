@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "stages/files/hugging_face/expert_fields.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::stages {
@@ -125,6 +126,17 @@ json decoder_rest(const M& model) {
 json llama_rest(const M& model) {
   json rest = decoder_rest(model);
   rest["pretraining_tp"] = 1;
+  return rest;
+}
+
+void read_rest_with_experts(ConfigFields& fields, const HfKind& kind, M& model) {
+  read_expert_fields(fields, kind.defaults, model);
+  read_decoder_rest(fields, kind, model);
+}
+
+json rest_with_experts(const M& model) {
+  json rest = decoder_rest(model);
+  rest.update(expert_fields_of(model));
   return rest;
 }
 
@@ -322,6 +334,36 @@ HfKind hf_olmo2() {
   return kind;
 }
 
+HfKind with_experts(HfKind kind, const Experts& experts) {
+  kind.defaults.experts = experts;
+  kind.read_rest = read_rest_with_experts;
+  kind.rest_of = rest_with_experts;
+  return kind;
+}
+
+HfKind hf_mixtral() {
+  HfKind kind =
+      with_window(decoder(ModelKind::mixtral,
+                          {.intermediate = 14336, .kv_heads = 8, .positions = 131072, .eps = 1e-5}),
+                  0, WindowedLayers::by_kind);
+  kind.defaults.rotary.theta = 1e6;
+  return with_experts(std::move(kind), {.count = 8, .per_token = 2});
+}
+
+HfKind hf_qwen3_moe() {
+  HfKind kind = with_window(decoder(ModelKind::qwen3_moe, {.vocab = 151936,
+                                                           .hidden = 2048,
+                                                           .intermediate = 6144,
+                                                           .layers = 24,
+                                                           .kv_heads = 4,
+                                                           .positions = 32768}),
+                            4096, WindowedLayers::if_used);
+  kind.fields = kAttentionBiasFields;
+  kind.lists_routed_layers = true;
+  return with_experts(std::move(kind),
+                      {.count = 128, .per_token = 8, .width = 768, .normalizes = false});
+}
+
 }  // namespace
 
 const HfKind& hf_kind(ModelKind kind) {
@@ -344,26 +386,11 @@ const HfKind& hf_kind(ModelKind kind) {
                                hf_gemma2(ModelKind::gemma2, 256000, 8192),
                                hf_gemma3(),
                                hf_granite(),
-                               hf_olmo2()};
+                               hf_olmo2(),
+                               hf_mixtral(),
+                               hf_qwen3_moe()};
   TROUPE_ASSERT(std::size(kKinds) == model_kinds().size());
   return kKinds[static_cast<std::size_t>(kind)];
-}
-
-void read_field(const ModelField& field, ConfigFields& fields, const M& defaults, M& model) {
-  const auto read = [&](const auto& member) {
-    auto& value = model.*member.at;
-    using T = std::remove_cvref_t<decltype(value)>;
-    if (member.has_none) {
-      const auto given = fields.get_or_null<T>(field.name, defaults.*member.at);
-      if (given && !(*given > 0) && !fields.value(field.name).is_null())
-        fields.refuse(field.name, "expected null or a number above 0");
-      value = given.value_or(T());
-      return;
-    }
-    value = fields.get(field.name, T(defaults.*member.at));
-    if (field.alias) value = fields.get(field.alias, T(value));
-  };
-  std::visit(read, field.member);
 }
 
 }  // namespace troupe::stages

@@ -1,12 +1,10 @@
 #pragma once
 
-#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <span>
-#include <type_traits>
-#include <variant>
 
 #include "stages/files/hugging_face/config_fields.h"
+#include "stages/files/hugging_face/model_field.h"
 #include "stages/files/hugging_face/rope_config.h"
 #include "stages/model/model_config.h"
 
@@ -15,22 +13,10 @@
 
 namespace troupe::stages {
 
-/// A member of the model that is a field of a config.json.
-template <typename T>
-struct FieldMember {
-  T ModelConfig::*at;
-  /// A number that may be null in the file, which is 0 here; it is above 0 where it is given.
-  bool has_none = false;
-};
-struct ModelField {
-  const char* name;
-  std::variant<FieldMember<std::int64_t>, FieldMember<double>, FieldMember<bool>> member;
-  const char* alias = nullptr;  ///< the name that other models have for it; where given, it counts
-};
-
 /// Which layers have a window of keys if sliding_window is a number.
 enum class WindowedLayers {
   by_kind,       ///< KindTraits::slides, or none
+  if_used,       ///< the same, but none without use_sliding_window
   listed,        ///< those of layer_types, else as the line above
   patterned,     ///< listed, else by sliding_window_pattern
   from_layer,    ///< with use_sliding_window those of layer_types, else from max_window_layers on
@@ -46,6 +32,7 @@ struct HfKind {
   /// The others, which layers_of() and read_layers() read and write beside what is not a number.
   std::span<const ModelField> own_fields;
   WindowedLayers windows = WindowedLayers::by_kind;
+  bool lists_routed_layers = false;  ///< read_routed_layers()
   RopeRules rope;
   const char* activation;
   /// The names under which transformers has the kind's activation; new files have the first.
@@ -55,19 +42,5 @@ struct HfKind {
   nlohmann::json (*rest_of)(const ModelConfig& model);
 };
 const HfKind& hf_kind(ModelKind kind);
-
-void read_field(const ModelField& field, ConfigFields& fields, const ModelConfig& defaults,
-                ModelConfig& model);
-template <typename Json>
-void write_field(const ModelField& field, const ModelConfig& model, Json& config) {
-  const auto write = [&](const auto& member) {
-    const auto value = model.*member.at;
-    if (member.has_none && value == std::remove_cvref_t<decltype(value)>())
-      config[field.name] = nullptr;
-    else
-      config[field.name] = value;
-  };
-  std::visit(write, field.member);
-}
 
 }  // namespace troupe::stages

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "stages/files/hugging_face/expert_fields.h"
 #include "stages/files/hugging_face/hf_kinds.h"
 #include "stages/files/hugging_face/rope_config.h"
 #include "stages/files/safetensors/json_file.h"
@@ -27,7 +28,12 @@ constexpr const char* kSlidingWord = "sliding_attention";
 constexpr const char* kFullWord = "full_attention";
 
 bool chooses_window(const HfKind& kind) {
-  return kind.windows == WindowedLayers::from_layer || kind.windows == WindowedLayers::without_rope;
+  using enum WindowedLayers;
+  return kind.windows == if_used || kind.windows == from_layer || kind.windows == without_rope;
+}
+/// Whether layer_types may say which layers have a window.
+bool may_list_windows(const HfKind& kind) {
+  return kind.windows != WindowedLayers::by_kind && kind.windows != WindowedLayers::if_used;
 }
 
 /// A type for each layer by what it `slides` says.
@@ -80,8 +86,9 @@ std::vector<LayerType> derived_types(ConfigFields& fields, const HfKind& kind,
 }
 
 void read_windows(ConfigFields& fields, const HfKind& kind, ModelConfig& model) {
-  if (kind.windows == WindowedLayers::by_kind) return;
   if (chooses_window(kind) && !fields.get(kUsesWindow, false)) model.sliding_window = 0;
+  if (kind.windows == WindowedLayers::if_used) fields.value(kFirstWindowed);  // of no meaning
+  if (!may_list_windows(kind)) return;
   const bool is_listed = !fields.value(kLayerTypes).is_null();
   // Known even where layer_types wins over them.
   fields.value(kWindowPattern);
@@ -130,6 +137,7 @@ json least_fields_of(const ModelConfig& model) {
   if (chooses_window(kind)) fields[kUsesWindow] = model.sliding_window > 0;
   if (!model.layer_types.empty()) fields[kLayerTypes] = words_of(model.layer_types);
   if (!model.no_rope_layers.empty()) fields[kNoRope] = model.no_rope_layers;
+  if (kind.lists_routed_layers) fields.update(routed_layers_of(model));
   return fields;
 }
 
@@ -142,12 +150,13 @@ void read_layer_fields(ConfigFields& fields, ModelConfig& model) {
   model.no_rope_layers.clear();
   if (kind.windows == WindowedLayers::without_rope) read_rotated_layers(fields, model);
   read_windows(fields, kind, model);
+  if (kind.lists_routed_layers) read_routed_layers(fields, model);
 }
 
 json layer_fields_of(const ModelConfig& model) {
   const HfKind& kind = hf_kind(model.kind);
   json fields = least_fields_of(model);
-  if (kind.windows == WindowedLayers::by_kind) return fields;
+  if (!may_list_windows(kind)) return fields;
   const auto types = model.layer_types.empty() ? types_by_kind(model) : model.layer_types;
   fields[kLayerTypes] = words_of(types);
   // Older versions know no list.
