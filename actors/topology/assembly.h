@@ -58,6 +58,11 @@ std::vector<int> sharing_ranks(const RankAssembly& part);
 /// The replica_ranks that keep the same slices, one in each instance; empty if there is one
 /// instance.
 std::vector<int> instance_ranks(const RankAssembly& part);
+/// The replicas, of those that divide training state with the rank, that hold the same experts, its
+/// own among them; and the neighbours with which it shares the experts out. Empty if one replica
+/// holds all.
+std::vector<int> expert_sharing_ranks(const RankAssembly& part);
+std::vector<int> expert_ranks(const RankAssembly& part);
 /// Ranks with which the rank exchanges anything in a step; its own may be among them.
 std::set<int> peers_of(const RankAssembly& part);
 

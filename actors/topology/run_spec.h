@@ -72,7 +72,6 @@ struct RunSpec {
     std::int64_t micro = 1;
     std::int64_t global = 1;  ///< samples per step
     stages::Documents documents = stages::Documents::joined;
-
     /// Microbatches in a step of one of `dp` replicas.
     int microbatches(int dp) const { return static_cast<int>(global / dp / micro); }
   } batch;
@@ -89,6 +88,7 @@ struct RunSpec {
     int tp = 1;  ///< shards of each replica; where stages differ, of those that have most
     bool sequence_parallel = false;  ///< stages::Sharding::sequence_parallel
     std::vector<Width> widths{};     ///< by stage, if they differ; else empty
+    int ep = 1;  ///< stages::Sharding::ep; divides dp, and is 1 where stages differ
 
     bool is_even() const { return widths.empty(); }
     Width width(int stage) const {

@@ -15,6 +15,7 @@ struct ScaleRequest {
   std::optional<int> pp;
   std::optional<int> dp;
   std::optional<int> tp;
+  std::optional<int> ep;
   std::optional<int> stage;                ///< which dp and tp are for; none: all stages
   std::optional<std::string> layout;       ///< the text of a LayerSplit
   std::optional<std::string> schedule;     ///< kind of schedule

@@ -17,6 +17,9 @@ bool shares_evenly(const RunSpec::Batch& batch, std::int64_t dp);
 /// they can.
 std::string fault_of_shards(const RunSpec& spec, bool sequence_parallel, int tp);
 
+/// Why the mesh's replicas cannot share out the experts (Mesh::ep); empty if they can.
+std::string fault_of_experts(const RunSpec& spec, const RunSpec::Mesh& mesh);
+
 /// Why the stages of a mesh cannot have their widths; empty if they can, and for stages that are
 /// alike.
 std::string fault_of_widths(const RunSpec& spec, const RunSpec::Mesh& mesh,

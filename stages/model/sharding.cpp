@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "tensor/errors/error.h"
 #include "tensor/parallel/division.h"
@@ -45,6 +46,8 @@ std::optional<Broken> broken_rule(const ModelConfig& model, int shards) {
     return Broken{"num_key_value_heads", kv_heads, "must divide, or be divisible by, tp"};
   if (model.intermediate_size % shards != 0)
     return Broken{"intermediate_size", model.intermediate_size, "must be divisible by tp"};
+  if (model.experts.count > 0 && model.experts.width % shards != 0)
+    return Broken{"moe_intermediate_size", model.experts.width, "must be divisible by tp"};
   return std::nullopt;
 }
 
@@ -57,6 +60,11 @@ int nearest_sharding(const ModelConfig& model, int wrong) {
 
 }  // namespace
 
+bool holds_expert(const ParameterInfo& info, const ModelConfig& model, const Sharding& sharding) {
+  return info.expert < 0 || sharding.ep == 1 ||
+         info.expert / (model.experts.count / sharding.ep) == sharding.ep_member;
+}
+
 int shards_per_kv_head(const ModelConfig& model, int shards) {
   return std::max(1, shards / static_cast<int>(model.num_key_value_heads));
 }
@@ -66,8 +74,9 @@ std::int64_t vocab_rows(std::int64_t vocab_size, int shards) {
 }
 
 Region region_of(const ParameterInfo& info, const ModelConfig& model, const Sharding& sharding) {
+  if (!holds_expert(info, model, sharding)) return {};
   const Region all = tensor::whole(info.shape);
-  const auto [size, shard, sequence_parallel] = sharding;
+  const auto [size, shard] = std::pair(sharding.size, sharding.shard);
   switch (info.split) {
     case Split::none:
     case Split::heads:
@@ -98,15 +107,18 @@ bool sums_gradient(const ParameterInfo& info, const Sharding& sharding) {
 }
 
 bool sums_gradients(const ModelConfig& model, const Sharding& sharding) {
-  return sharding.size > 1 &&
-         (sharding.sequence_parallel || model.adapter ||
-          traits_of(model.kind).head_norm == HeadNorm::each_head);
+  return sharding.size > 1 && (sharding.sequence_parallel || model.adapter ||
+                               traits_of(model.kind).head_norm == HeadNorm::each_head);
 }
 
 Region moved_region(const ParameterInfo& info, const ModelConfig& model, const Sharding& from,
                     const Sharding& to) {
-  if (from.size == to.size) return from.shard == to.shard ? region_of(info, model, to) : Region{};
-  if (!owns_region(info, model, from)) return {};
+  if (from.size == to.size && from.ep == to.ep) {
+    const bool same_place = from.shard == to.shard && from.ep_member == to.ep_member;
+    return same_place ? region_of(info, model, to) : Region{};
+  }
+  const bool is_first = info.expert >= 0 || from.ep_member == 0;
+  if (!is_first || !owns_region(info, model, from)) return {};
   return intersection(region_of(info, model, from), region_of(info, model, to));
 }
 
@@ -140,6 +152,16 @@ std::string check_sharding(const ModelConfig& model, int shards) {
   if (!broken) return {};
   return fmt::format("{} = {} {} = {}; nearest: tp = {}", broken->field, broken->size, broken->rule,
                      shards, nearest_sharding(model, shards));
+}
+
+std::string check_expert_sharding(const ModelConfig& model, int ep) {
+  const std::int64_t experts = model.experts.count;
+  if (ep == 1 || (experts > 0 && experts % ep == 0)) return {};
+  if (experts == 0) return fmt::format("the model has no experts to share out; nearest: ep = 1");
+  int nearest = ep;
+  while (experts % nearest != 0) --nearest;
+  return fmt::format("num_experts = {} must be divisible by ep = {}; nearest: ep = {}", experts, ep,
+                     nearest);
 }
 
 }  // namespace troupe::stages

@@ -9,14 +9,21 @@
 
 namespace troupe::stages {
 
-/// A stage's place among the `size` shards that compute its layers together.
+/// A stage's place among the `size` shards that compute its layers together, and among the `ep`
+/// neighbouring replicas that share out the experts of each layer.
 struct Sharding {
   int size = 1;
   int shard = 0;
   /// Whether norms and residuals are split along the sequence too (arXiv 2205.05198).
   bool sequence_parallel = false;
+  int ep = 1;         ///< divides the number of experts
+  int ep_member = 0;  ///< which of these replicas this one is
   bool operator==(const Sharding&) const = default;
 };
+
+/// Whether the replica holds a parameter: all do, but for matrices of experts, of which each of the
+/// `ep` has an equal run.
+bool holds_expert(const ParameterInfo& info, const ModelConfig& model, const Sharding& sharding);
 
 /// Rows of the vocabulary that each of `shards` shards has room for; the last ones may be padding.
 std::int64_t vocab_rows(std::int64_t vocab_size, int shards);
@@ -24,8 +31,8 @@ std::int64_t vocab_rows(std::int64_t vocab_size, int shards);
 /// How many consecutive shards hold the same key and value heads.
 int shards_per_kv_head(const ModelConfig& model, int shards);
 
-/// What a shard holds of a parameter, in the coordinates of the whole matrix. Requires a model that
-/// check_sharding accepts.
+/// What a shard holds of a parameter, in the coordinates of the whole matrix: no elements of an
+/// expert's if another replica holds that. Requires a model that check_sharding accepts.
 tensor::Region region_of(const ParameterInfo& info, const ModelConfig& model,
                          const Sharding& sharding);
 /// Whether the shard is the first to hold these elements. It counts and saves them; further holders
@@ -40,8 +47,9 @@ bool sums_gradients(const ModelConfig& model, const Sharding& sharding);
 std::vector<tensor::Region> owned_regions(const ParameterInfo& info, const ModelConfig& model,
                                           int shards);
 /// The elements that one shard sends to another when training state moves, perhaps of another
-/// number of shards: all that the receiver holds if both have the same place, else what the sender
-/// owns of it. All shards of one number together give a receiver each of its elements once.
+/// number of shards or of replicas that share experts out: all that the receiver holds if both have
+/// the same place, else what the sender owns of it, of parameters that all replicas hold the first
+/// one. All such places of one division together give a receiver each of its elements once.
 tensor::Region moved_region(const ParameterInfo& info, const ModelConfig& model,
                             const Sharding& from, const Sharding& to);
 /// The tensor that a shard computes with: region_of(), and after it the rows of padding.
@@ -60,5 +68,8 @@ bool gathers_edges(const Sharding& sharding);
 /// Why so many shards cannot divide the model: an empty string if they can, else one sentence with
 /// the field, the rule and its numbers, and the nearest valid number of shards.
 std::string check_sharding(const ModelConfig& model, int shards);
+
+/// The same of `ep` replicas that share out the experts: a sentence with the nearest valid number.
+std::string check_expert_sharding(const ModelConfig& model, int ep);
 
 }  // namespace troupe::stages

@@ -57,6 +57,9 @@ struct Parameter {
   /// Whether this stage owns the parameter, through this shard or another one: it lies in the
   /// stage's files of a checkpoint.
   bool owned_by_stage = true;
+  /// Whether it is a matrix of an expert where replicas share these out (Sharding::ep): those that
+  /// hold the same experts complete its gradient and divide its state.
+  bool is_expert = false;
   tensor::Shape whole_shape{};  ///< of the parameter that the shards together hold
   /// The elements of the whole parameter that this stage holds, row by row; rows of padding may
   /// follow them in each tensor.
@@ -85,6 +88,7 @@ struct StateBucket {
   /// Whether it is the head's use of a tied embedding whose other use the stage has too: that has a
   /// gradient of its own, or a place of its own to be gathered into.
   bool is_head_use = false;
+  bool is_expert = false;  ///< whether its parameters are (Parameter::is_expert): all or none
   tensor::Tensor gradient{};                        ///< whole, where backwards write it
   int gradient_slot = -1;                           ///< -1: always whole
   tensor::Tensor kept_gradient{}, twin_gradient{};  ///< of this replica's slice, and the twin's

@@ -15,7 +15,7 @@ struct StateSharding {
   int count = 1;  ///< replicas that divide it; 1: each keeps all of it
   int index = 0;  ///< which of them this one is
   BucketRule buckets{};
-  bool twins = false;  ///< each keeps, and updates, the slice of the one before it too
+  bool twins = false;  ///< each keeps, and updates, the slices of twin() too
   /// Whether it keeps the gradients of its slices alone, to which those of every microbatch are
   /// added.
   bool gradients = false;
@@ -24,8 +24,14 @@ struct StateSharding {
   /// whether each is given up after its forward, and gathered again for its backward.
   int prefetch = 1;
   bool reshards = true;
-  /// The slice that it keeps for another; -1: none.
-  int twin() const { return twins ? (index + count - 1) % count : -1; }
+  /// Sharding::ep. It divides `count`: the matrices of an expert are divided among the count / ep
+  /// replicas that hold them.
+  int ep = 1;
+  /// The replica whose slices it keeps too; -1: none. That holds the same experts.
+  int twin() const { return twins ? (index + count - ep) % count : -1; }
+  /// How many divide a parameter, and which of them a replica is. `is_expert`: of an expert.
+  int count_of(bool is_expert) const { return is_expert ? count / ep : count; }
+  int slice_of(int replica, bool is_expert) const { return is_expert ? replica / ep : replica; }
   bool operator==(const StateSharding&) const = default;
 };
 

@@ -4,6 +4,7 @@
 
 #include "stages/model/sharding.h"
 #include "stages/stage/row_sizes.h"
+#include "tensor/parallel/expert_parallel.h"
 #include "tensor/parallel/tensor_parallel.h"
 
 namespace troupe::stages {
@@ -19,6 +20,7 @@ struct LayerSpec {
   std::int64_t global_samples = 1;  ///< of a step, those of all replicas
   std::uint64_t seed = 0;           ///< of dropout
   tensor::TensorParallel parallel{};
+  tensor::ExpertParallel experts{};
 
   RowSizes rows() const { return row_sizes(documents, micro * seq_len, parallel.size, lanes); }
 };

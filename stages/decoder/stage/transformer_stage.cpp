@@ -22,25 +22,28 @@ namespace {
 struct Lane {
   const Streams& streams;
   const tensor::TensorParallelGroups* groups;
+  const tensor::ExpertParallelGroups* experts;
 };
 
 /// `again`: for what backwards compute again.
 Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, const Lane& again) {
-  const auto& [streams, groups] = lane;
+  const auto& [streams, groups, experts] = lane;
   const bool head = std::ranges::any_of(spec.chunks, &ChunkSpec::head);
   const auto discards_any = [&](const ChunkSpec& chunk) { return discards(chunk, spec.recompute); };
   const bool recomputes = spec.training && std::ranges::any_of(spec.chunks, discards_any);
-  const auto& [size, shard, sequence_parallel] = spec.sharding;
-  const LayerSpec layer = {
-      .model = spec.model,
-      .micro = spec.micro,
-      .lanes = spec.lanes,
-      .seq_len = spec.seq_len,
-      .documents = spec.documents,
-      .global_samples = spec.global_tokens / spec.seq_len,
-      .seed = spec.seed,
-      .parallel = {
-          .size = size, .shard = shard, .sequence_parallel = sequence_parallel, .groups = groups}};
+  const auto& [size, shard, sequence_parallel, ep, ep_member] = spec.sharding;
+  const LayerSpec layer = {.model = spec.model,
+                           .micro = spec.micro,
+                           .lanes = spec.lanes,
+                           .seq_len = spec.seq_len,
+                           .documents = spec.documents,
+                           .global_samples = spec.global_tokens / spec.seq_len,
+                           .seed = spec.seed,
+                           .parallel = {.size = size,
+                                        .shard = shard,
+                                        .sequence_parallel = sequence_parallel,
+                                        .groups = groups},
+                           .experts = {.size = ep, .member = ep_member, .groups = experts}};
   LayerSpec layer_again = layer;
   layer_again.parallel.groups = again.groups;
   return {
@@ -134,6 +137,7 @@ class TransformerStage final : public Stage {
 
   const StageSpec spec_;
   tensor::TensorParallelGroups groups_, groups_again_;
+  tensor::ExpertParallelGroups experts_;
   tensor::ProcessGroup *gradient_group_ = nullptr, *kv_head_group_ = nullptr;
   std::vector<Tensor> shared_gradients_;  // scratch memory of sum_over_shards()
   tensor::Ops& ops_;
@@ -159,7 +163,8 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
       ops_(device.ops()),
       streams_(device),
       streams_again_(streams_.within_backward()),
-      layers_(make_layers(spec, device, {streams_, &groups_}, {streams_again_, &groups_again_})),
+      layers_(make_layers(spec, device, {streams_, &groups_, &experts_},
+                          {streams_again_, &groups_again_, &experts_})),
       parameters_(spec, device),
       packed_memory_(device.allocate(packed_bytes(spec, layers_), tensor::MemoryKind::device)),
       activation_memory_(
@@ -195,6 +200,7 @@ void TransformerStage::join(const ShardGroups& groups) {
   groups_again_ = {.forward = groups.backward, .backward = groups.backward};
   gradient_group_ = groups.gradients;
   kv_head_group_ = groups.kv_head;
+  experts_ = groups.experts;
 }
 
 /// Packs weights that have changed. They change only while no node reads the packed ones. Divided
