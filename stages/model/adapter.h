@@ -25,7 +25,9 @@ struct Adapter {
   bool rslora = false;  ///< scale by the root of the rank (arXiv 2312.03732)
   /// Last names of the modules that have one, sorted, each once: those of PyTorch's modules, so
   /// that what files hold in one tensor is one target, with one A.
-  std::vector<std::string> targets;
+  std::vector<std::string> targets{};
+  /// The directory with the weights of the model that it is for.
+  std::string base{};
   /// alpha / rank, or alpha / sqrt(rank).
   double scale() const;
   bool operator==(const Adapter&) const = default;

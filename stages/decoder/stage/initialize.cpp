@@ -25,6 +25,13 @@ void draw(const tensor::Tensor& weight, const tensor::Region& region, const Para
   const auto& [row, rows, column, columns] = region;
   const tensor::MatrixSlice slice = {
       .columns = info.shape[1], .first_row = row, .first_column = column};
+  if (is_adapter(info)) {
+    const bool is_a = info.field == Field::lora_a || info.field == Field::out_lora_a;
+    if (!is_a) return void(std::fill_n(weight.as<float>(), weight.num_elements(), 0.0f));
+    // As torch's Linear begins, with sqrt(5) as the slope of its kaiming_uniform_.
+    const double bound = 1 / std::sqrt(static_cast<double>(info.shape[1]));
+    return tensor::fill_uniform(weight, slice, seed, info.name, bound, threads);
+  }
   if (model.initializer == Initializer::xavier_uniform)
     tensor::fill_uniform(weight, slice, seed, info.name,
                          tensor::xavier_bound(info.shape[1], info.shape[0]), threads);
@@ -55,6 +62,7 @@ void initialize(Stage& stage, const ModelConfig& model, std::uint64_t seed, int 
   for (const Parameter& parameter : stage.parameters()) {
     info = std::ranges::find(info, all.end(), parameter.name, &ParameterInfo::name);
     TROUPE_ASSERT(info != all.end());
+    if (model.adapter && !is_adapter(*info)) continue;
     for (const auto& [weight, region] : parts_of(parameter, !stage.weights())) {
       if (region.num_elements() == 0) continue;
       if (info->shape.rank() == 1) {
