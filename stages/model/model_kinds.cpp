@@ -36,6 +36,10 @@ FieldFault check_mixtral(const ModelConfig& c) {
             fmt::format("moe_intermediate_size = {} must be intermediate_size in a model of kind "
                         "mixtral; nearest: {}",
                         c.experts.width, c.intermediate_size)};
+  if (!c.experts.normalizes)
+    return {&c.experts.normalizes,
+            "norm_topk_prob = false is not for models of kind mixtral; nearest: true, or kind "
+            "qwen3_moe"};
   if (!c.experts.dense_layers.empty() || c.experts.sparse_step != 1)
     return {&c.experts.dense_layers, "every layer of a model of kind mixtral has experts"};
   return check_rotary_positions(c);

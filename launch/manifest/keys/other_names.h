@@ -72,7 +72,6 @@ inline constexpr std::array kWithoutKey{
              "the optimizer is AdamW"},
     Synonyms{"cp context_parallel context_parallel_size context_parallel_degree",
              "a sequence is not divided among ranks"},
-    Synonyms{"ep expert_parallel expert_parallel_size num_experts moe", "models have no experts"},
     Synonyms{"wandb wandb_project use_wandb", "a run is recorded by monitor.tensorboard"},
 };
 
@@ -110,6 +109,8 @@ inline constexpr std::array kValueSynonyms{
     ValueSynonyms{"model.kind", "mistralforcausallm mistral_nemo nemo", "mistral"},
     ValueSynonyms{"model.kind", "qwen qwen25 qwen2_5 qwen2forcausallm", "qwen2"},
     ValueSynonyms{"model.kind", "qwen3forcausallm", "qwen3"},
+    ValueSynonyms{"model.kind", "mixtralforcausallm moe mixtral_8x7b", "mixtral"},
+    ValueSynonyms{"model.kind", "qwen3moe qwen_moe qwen3moeforcausallm", "qwen3_moe"},
     ValueSynonyms{"model.kind", "phi phi4 phi4_mini phi3forcausallm", "phi3"},
     ValueSynonyms{"model.kind", "gemma3 gemma3forcausallm", "gemma3_text"},
     ValueSynonyms{"model.kind", "olmo olmo2forcausallm", "olmo2"},

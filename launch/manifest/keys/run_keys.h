@@ -9,9 +9,9 @@
 
 namespace troupe::launch {
 
-inline constexpr std::array<std::string_view, 12> kModelKinds{
-    "llama",   "gpt2",  "mistral", "qwen2",       "qwen3",   "phi3",
-    "smollm3", "gemma", "gemma2",  "gemma3_text", "granite", "olmo2"};
+inline constexpr std::array<std::string_view, 14> kModelKinds{
+    "llama", "gpt2",   "mistral",     "qwen2",   "qwen3", "phi3",    "smollm3",
+    "gemma", "gemma2", "gemma3_text", "granite", "olmo2", "mixtral", "qwen3_moe"};
 inline constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
 inline constexpr std::array<std::string_view, 6> kRopeTypes{"default", "linear", "dynamic",
                                                             "yarn",    "llama3", "longrope"};
@@ -54,15 +54,18 @@ inline constexpr std::array kRunKeys{
         kAny, "pretrained pretrained_model model_name model_name_or_path base_model"},
     Key{"model", "config", SETTING(model_config), "\"\"", "JSON",
         "What the config.json of some kinds says beyond the keys below, as '{\"sliding_window\": "
-        "512}': windows, soft caps, multipliers, layers without rotary positions, factors of "
-        "longrope. Fields that are missing are as transformers has them; not written where it is "
+        "512}': windows, soft caps, multipliers, layers without rotary positions or experts, "
+        "factors "
+        "of longrope. Fields that are missing are as transformers has them; not written where it "
+        "is "
         "empty",
         kAny, "hf_overrides model_kwargs config_overrides", true},
     Key{"model", "hidden_size", SETTING(model.hidden_size), "256", "",
         "Width of the residual; a model that a laptop trains", from_one_to(262144),
         "d_model n_embd dim hidden hidden_dim embed_dim embedding_size"},
     Key{"model", "intermediate_size", SETTING(model.intermediate_size), "688", "",
-        "Width of the feed-forward layers; 8/3 of the default hidden_size in steps of 16",
+        "Width of the feed-forward layers, or of an expert of mixtral; 8/3 of the default "
+        "hidden_size in steps of 16",
         from_one_to(1048576), "ffn_hidden_size d_ff ffn_dim intermediate_dim n_inner"},
     Key{"model", "num_hidden_layers", SETTING(model.num_hidden_layers), "4", "layers",
         "Decoder layers; enough for four stages", from_one_to(4096),
@@ -137,6 +140,35 @@ inline constexpr std::array kRunKeys{
         "of the table of positions, at least batch.seq_len. Others: bounds nothing, but rope_type "
         "dynamic and the defaults of others start from it",
         from_one_to(1048576)},
+    Key{"model", "num_experts", SETTING(model.experts.count), "", "experts",
+        "mixtral and qwen3_moe alone: experts of each layer that has some; default: 8, Mixtral's",
+        from_one_to(4096), "num_local_experts n_experts moe_num_experts num_moe_experts"},
+    Key{"model", "num_experts_per_tok", SETTING(model.experts.per_token), "", "experts",
+        "The experts that a router chooses for each token, all of which compute it; default: 2, "
+        "Mixtral's",
+        from_one_to(4096), "moe_router_topk moe_top_k experts_per_token num_selected_experts"},
+    Key{"model", "moe_intermediate_size", SETTING(model.experts.width), "", "",
+        "Width of an expert; default: intermediate_size, which it must be in mixtral",
+        from_one_to(1048576), "moe_ffn_hidden_size expert_intermediate_size"},
+    Key{"model", "norm_topk_prob", SETTING(model.experts.normalizes), "", "",
+        "Whether the weights of the chosen experts are divided by their sum, as in mixtral; "
+        "default: true",
+        kAny, "moe_router_normalize norm_topk"},
+    Key{"model", "router_aux_loss_coef", SETTING(model.experts.aux_loss_coef), "", "",
+        "What the loss for even loads of experts is multiplied by, the mean over layers of "
+        "num_experts * sum_e (share of the tokens that chose e) * (mean probability of e) in a "
+        "microbatch; 0: none. Default: that of model.from, if its config.json has "
+        "output_router_logits, else 0",
+        kFinite, "moe_aux_loss_coeff aux_loss_coef load_balancing_loss_coef"},
+    Key{"model", "router_z_loss_coef", SETTING(model.experts.z_loss_coef), "0.0", "",
+        "What the mean over layers of the square of log(sum of exp(logits)) of a router is "
+        "multiplied by; 0: none. Not written where it is 0",
+        kFinite, "moe_z_loss_coeff z_loss_coef", true},
+    Key{"model", "expert_capacity", SETTING(model.experts.capacity), "0", "rows",
+        "Most tokens of a microbatch that one expert may have to compute, beyond which the run "
+        "stops and names it, in the place of taking more memory; 0: any number. Not written where "
+        "it is 0",
+        from_zero_to(1e12), "moe_expert_capacity capacity_factor", true},
     Key{"model", "tie_word_embeddings", SETTING(model.tie_word_embeddings), "", "",
         "One matrix for embedding and head; default: true for gpt2, smollm3 and Gemma's kinds and "
         "false for others, as they were published",

@@ -13,6 +13,7 @@ namespace {
 
 using Traits = stages::KindTraits;
 
+constexpr const char* kNoExperts = "leave it out, as {} has no experts";
 constexpr std::array kKindKeys{
     KindKey{"rms_norm_eps", &Traits::has_layer_norm, false, "model.layer_norm_epsilon"},
     KindKey{"rope_theta", &Traits::learns_positions, false,
@@ -21,13 +22,22 @@ constexpr std::array kKindKeys{
     KindKey{"attention_bias", &Traits::chooses_attention_bias, true, "leave it out, as {} has {}"},
     KindKey{"mlp_bias", &Traits::chooses_mlp_bias, true, "leave it out, as {} has {}"},
     KindKey{"layer_norm_epsilon", &Traits::has_layer_norm, true, "model.rms_norm_eps"},
+    KindKey{"num_experts", &Traits::has_experts, true, kNoExperts},
+    KindKey{"num_experts_per_tok", &Traits::has_experts, true, kNoExperts},
+    KindKey{"moe_intermediate_size", &Traits::has_experts, true, "model.intermediate_size"},
+    KindKey{"norm_topk_prob", &Traits::has_experts, true, kNoExperts},
+    KindKey{"router_aux_loss_coef", &Traits::has_experts, true, kNoExperts},
+    KindKey{"router_z_loss_coef", &Traits::has_experts, true, kNoExperts},
+    KindKey{"expert_capacity", &Traits::has_experts, true, kNoExperts},
 };
 constexpr std::string_view kRotary = "rope_";
 
 /// Keys of [model] that do not say what weights mean, which a run may choose.
-constexpr std::array<std::string_view, 7> kChoices{
-    "from", "initializer_range", "initializer", "hidden_dropout", "attention_dropout", "loss_chunk",
-    "dtype"};
+constexpr std::array<std::string_view, 10> kChoices{
+    "from",           "initializer_range",    "initializer",
+    "hidden_dropout", "attention_dropout",    "loss_chunk",
+    "dtype",          "router_aux_loss_coef", "router_z_loss_coef",
+    "expert_capacity"};
 
 /// Whether a key decides what the weights of a model mean.
 bool describes(const stages::ModelConfig& model, const Key& key) {
@@ -54,6 +64,8 @@ void take_model(const stages::ModelConfig& model, Manifest& m) {
   m.derive(m->model.initializer_range, model.initializer_range);
   m.derive(m->model.hidden_dropout, model.hidden_dropout);
   m.derive(m->model.attention_dropout, model.attention_dropout);
+  if (traits_of(model.kind).has_experts)
+    m.derive(m->model.experts.aux_loss_coef, model.experts.aux_loss_coef);
 }
 
 }  // namespace

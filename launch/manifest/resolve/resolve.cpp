@@ -62,6 +62,17 @@ void resolve_layers(Manifest& m) {
   text = stages::layer_text_of(m->model);
 }
 
+/// Models without experts have no value for these keys, which a resolved manifest then leaves out.
+void resolve_experts(Manifest& m) {
+  stages::Experts& experts = m->model.experts;
+  if (!stages::traits_of(m->model.kind).has_experts) return;
+  m.derive(experts.count, 8);
+  m.derive(experts.per_token, 2);
+  m.derive(experts.width, m->model.intermediate_size);
+  m.derive(experts.normalizes, true);
+  if (m->model_from.empty()) m.derive(experts.aux_loss_coef, 0);
+}
+
 void resolve_model(Manifest& m) {
   stages::ModelConfig& model = m->model;
   const std::int64_t heads = model.num_attention_heads, hidden = model.hidden_size;
@@ -73,6 +84,7 @@ void resolve_model(Manifest& m) {
   m.derive(model.attention_bias, false);
   m.derive(model.mlp_bias, false);
   resolve_rotary(m);
+  resolve_experts(m);
   m.derive(model.tie_word_embeddings, stages::traits_of(model.kind).ties_embeddings);
   if (m.given(model.head_dim)) return resolve_layers(m);
   if (hidden % heads != 0) {

@@ -122,6 +122,14 @@ void read_all(const std::vector<Reading>& readings, tensor::Device& device, int 
   sum.finish();
 }
 
+/// What decides what weights mean; the router's losses may change on the way.
+void compare_experts(const Experts& own, const Experts& wanted, const auto& compare) {
+  compare("num_experts", own.count, wanted.count);
+  compare("num_experts_per_tok", own.per_token, wanted.per_token);
+  compare("moe_intermediate_size", own.width, wanted.width);
+  compare("norm_topk_prob", own.normalizes, wanted.normalizes);
+}
+
 class OpenCheckpoint final : public CheckpointReader {
  public:
   OpenCheckpoint(fs::path dir, CheckpointContent content)
@@ -236,6 +244,7 @@ void OpenCheckpoint::check_model(const ModelConfig& model) const {
     compare("max_position_embeddings", own.max_position_embeddings, model.max_position_embeddings);
   else
     compare_rotary(own.rotary, model.rotary, compare);
+  if (traits.has_experts) compare_experts(own.experts, model.experts, compare);
   compare("config", layer_text_of(own), layer_text_of(model));
 }
 
