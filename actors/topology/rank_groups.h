@@ -25,10 +25,8 @@ enum class GroupKind {
   expert_forwards,   ///< those that share out the experts, for tokens of forwards
   expert_backwards,  ///< for those of backwards
   expert_replicas,   ///< as replicas, of those that hold the same experts
-  expert_forward_weights,
-  expert_backward_weights,
 };
-inline constexpr std::size_t kNumGroupKinds = 16;
+inline constexpr std::size_t kNumGroupKinds = 14;
 
 /// A group as its members make it.
 struct RankGroup {

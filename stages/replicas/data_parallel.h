@@ -79,9 +79,6 @@ struct GradientGroups {
   /// If replicas share experts out: those of `replicas` that hold the same ones, in their order,
   /// maybe this one alone. They complete the gradients of these (Parameter::is_expert).
   GradientGroup experts;
-  /// The same of the weights' groups.
-  tensor::ProcessGroup* expert_forward_weights = nullptr;
-  tensor::ProcessGroup* expert_backward_weights = nullptr;
 };
 
 /// The collectives of one kind of a step.

@@ -6,6 +6,14 @@
 
 namespace troupe::stages {
 
+std::vector<Seam> expert_seams(const std::vector<bool>& is_expert) {
+  if (std::ranges::find(is_expert, true) == is_expert.end()) return {};
+  std::vector<Seam> seams(is_expert.size(), Seam::free);
+  for (std::size_t i = 1; i < seams.size(); ++i)
+    if (is_expert[i] != is_expert[i - 1]) seams[i] = Seam::cut;
+  return seams;
+}
+
 std::vector<Bucket> cut_into_buckets(std::span<const std::int64_t> offsets, std::int64_t size,
                                      const BucketRule& rule, std::span<const Seam> seams) {
   TROUPE_ASSERT(rule.size == 0 || rule.count == 0);

@@ -32,6 +32,9 @@ struct BucketRule {
 /// Whether a bucket begins with a parameter: as the rule says, never, or in any case.
 enum class Seam { free, joined, cut };
 
+/// A cut wherever matrices of experts (Parameter::is_expert) begin or end; empty if there are none.
+std::vector<Seam> expert_seams(const std::vector<bool>& is_expert);
+
 /// Cuts a stage's gradients of `size` elements, of parameters that begin at `offsets`, ascending
 /// from 0. Buckets are numbered from the end of the layout, because backwards mostly end there
 /// first. They depend on the stage's parameters and the rule alone, not on the number of replicas.

@@ -34,6 +34,7 @@ bool owns(const StageSpec& spec, const ParameterInfo& info) {
 }
 
 bool holds(const StageSpec& spec, const ParameterInfo& info) {
+  if (!holds_expert(info, spec.model, spec.sharding)) return false;
   const auto has_it = [&](const ChunkSpec& chunk) { return has(chunk, info, spec.model); };
   const bool tied_use =
       info.layer == kEmbeddingLayer && spec.model.tie_word_embeddings && has_head(spec);
@@ -65,7 +66,7 @@ std::ptrdiff_t chunk_of(const StageSpec& spec, const ParameterInfo& info) {
 
 /// Where buckets may be cut. What one product computes with stays together. Divided gradients are
 /// reduced whenever a chunk's backward ends, so that no bucket has gradients of two chunks, or of
-/// both ends of one; nor one of a tied matrix and others, because its slices are exchanged with
+/// both ends of one; nor one of experts that replicas share out and others; nor one of a tied matrix and others, because its slices are exchanged with
 /// another stage. Divided weights are gathered by unit: embedding, positions, each layer, norm and
 /// head.
 std::vector<Seam> seams_of(const StageSpec& spec, const ParameterLayout& layout) {
@@ -75,9 +76,12 @@ std::vector<Seam> seams_of(const StageSpec& spec, const ParameterLayout& layout)
   };
   std::vector<Seam> seams;
   const ParameterInfo* before = nullptr;
+  bool was_expert = false;
   for (const ParameterLayout::Entry& entry : layout.entries) {
     const ParameterInfo& info = entry.info;
     Seam seam = info.is_joined ? Seam::joined : Seam::free;
+    if (entry.is_expert != was_expert) seam = Seam::cut;
+    was_expert = entry.is_expert;
     if (before && info.layer != before->layer) {
       const bool ends_chunk = chunk_of(spec, info) != chunk_of(spec, *before);
       const bool ends_use = is_tied(*before) || info.layer == kPositionsLayer || ends_chunk;
@@ -89,12 +93,13 @@ std::vector<Seam> seams_of(const StageSpec& spec, const ParameterLayout& layout)
   return seams;
 }
 
-/// Lays moments of the rows of a slice out close together. Returns the elements that they take.
-std::int64_t lay_out_slice(int slice, ParameterLayout& layout,
+/// Lays moments of the rows of a replica's slices out close together. Returns the elements that
+/// they take.
+std::int64_t lay_out_slice(const StateSharding& state, int replica, ParameterLayout& layout,
                            ParameterLayout::Place ParameterLayout::Entry::*places) {
-  const auto i = static_cast<std::size_t>(slice);
   std::int64_t end = 0;
   for (ParameterLayout::Entry& entry : layout.entries) {
+    const auto i = static_cast<std::size_t>(state.slice_of(replica, entry.is_expert));
     const bool frozen = entry.info.update.frozen;
     const std::int64_t rows = frozen ? 0 : entry.row_cuts[i + 1] - entry.row_cuts[i];
     entry.*places = {.offset = end, .shape = {rows * entry.shape.num_elements() / entry.shape[0]}};
@@ -116,12 +121,14 @@ ParameterLayout::Place kept_place(const ParameterLayout::Entry& entry, int slice
 
 /// Storages of slices: by bucket this replica's, then all that it keeps for another.
 void lay_out_kept(const StateSharding& state, ParameterLayout& layout) {
-  const auto add_slices = [&](int slice, auto offset, auto size, auto place) {
+  const auto add_slices = [&](int replica, auto offset, auto size, auto place) {
     for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
       const bool is_head_use = static_cast<int>(b) == layout.head_use;
-      if (is_head_use && slice != state.index) continue;
+      if (is_head_use && replica != state.index) continue;
       const Bucket& bucket = layout.buckets[b];
-      const Slice kept = slice_of(bucket, layout.pieces, state.count, slice);
+      const bool is_expert = layout.has_experts(bucket);
+      const int slice = state.slice_of(replica, is_expert);
+      const Slice kept = slice_of(bucket, layout.pieces, state.count_of(is_expert), slice);
       if (is_head_use) layout.head_use_begin = layout.kept_size;
       layout.kept[b].*offset = layout.kept_size;
       layout.kept[b].*size = kept.size();
@@ -158,8 +165,16 @@ void lay_out_moments(ParameterLayout& layout) {
 void cut_pieces(const StateSharding& state, ParameterLayout& layout) {
   const auto [shapes, offsets] = places_of(layout);
   layout.pieces = cut_into_pieces(shapes, offsets);
-  auto cuts = cut_rows(shapes, offsets, layout.buckets, layout.pieces, state.count);
-  for (std::size_t i = 0; i < cuts.size(); ++i) layout.entries[i].row_cuts = std::move(cuts[i]);
+  const auto cuts_of = [&](bool is_expert) {
+    return cut_rows(shapes, offsets, layout.buckets, layout.pieces, state.count_of(is_expert));
+  };
+  auto cuts = cuts_of(false);
+  auto expert_cuts = state.ep > 1 ? cuts_of(true) : std::vector<std::vector<std::int64_t>>();
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    ParameterLayout::Entry& entry = layout.entries[i];
+    const bool apart = entry.is_expert && state.ep > 1;
+    entry.row_cuts = std::move(apart ? expert_cuts[i] : cuts[i]);
+  }
   lay_out_moments(layout);
 }
 
@@ -210,14 +225,15 @@ BucketSlots take_turns(const ParameterLayout& layout, const std::vector<int>& or
 }
 
 /// The most of some kind of things that one of the model's nodes has to do with; `of` gives them
-/// for a parameter of its module. Layers are alike, so that one tells of all.
+/// for a parameter of its module. Layers are alike, so that one tells of all, unless some alone
+/// have experts.
 template <typename Of>
 std::size_t most_in_a_module(ModelConfig model, const Of& of) {
-  model.num_hidden_layers = 1;
-  std::map<Module, std::set<int>> found;
+  if (model.experts.count == 0) model.num_hidden_layers = 1;
+  std::map<std::pair<Module, int>, std::set<int>> found;
   std::size_t most = 1;
   for (const ParameterInfo& info : parameters_of(model)) {
-    std::set<int>& things = found[info.module];
+    std::set<int>& things = found[{info.module, std::max(0, info.layer)}];
     things.insert(of(info));
     most = std::max(most, things.size());
   }
@@ -287,17 +303,24 @@ int ParameterLayout::bucket_of_head(const ModelConfig& model) const {
 }
 
 std::vector<Bucket> ParameterLayout::buckets_by(const BucketRule& rule) const {
-  return buckets.empty() ? cut_into_buckets(places_of(*this).offsets, size, rule) : buckets;
+  if (!buckets.empty()) return buckets;
+  std::vector<bool> is_expert;
+  for (const Entry& entry : entries) is_expert.push_back(entry.is_expert);
+  return cut_into_buckets(places_of(*this).offsets, size, rule, expert_seams(is_expert));
 }
 
 ParameterLayout lay_out_parameters(const StageSpec& spec) {
   ParameterLayout layout{.ties_head = spec.model.tie_word_embeddings};
+  bool is_after_other = false;  // after a parameter that is not here
   for (ParameterInfo& info : parameters_of(spec.model)) {
-    if (!holds(spec, info)) continue;
+    const bool is_first = std::exchange(is_after_other, !holds(spec, info));
+    if (is_after_other) continue;
+    if (is_first) info.is_joined = false;
     if (!info.is_joined) layout.size = aligned(layout.size);
     ParameterLayout::Entry entry{.info = std::move(info), .offset = layout.size};
     entry.shape = local_shape(entry.info, spec.model, spec.sharding);
     entry.region = region_of(entry.info, spec.model, spec.sharding);
+    entry.is_expert = spec.sharding.ep > 1 && entry.info.expert >= 0;
     entry.owned_by_stage = owns(spec, entry.info);
     entry.owned = entry.owned_by_stage && owns_region(entry.info, spec.model, spec.sharding);
     layout.size += entry.shape.num_elements();
@@ -322,8 +345,9 @@ ParameterLayout lay_out_parameters(const StageSpec& spec) {
 void keep_slices(const StateSharding& state, ParameterLayout& layout) {
   using Entry = ParameterLayout::Entry;
   if (state.count == 1) return;
-  layout.moments = lay_out_slice(state.index, layout, &Entry::moments);
-  if (state.twins) layout.twin_moments = lay_out_slice(state.twin(), layout, &Entry::twin_moments);
+  layout.moments = lay_out_slice(state, state.index, layout, &Entry::moments);
+  if (state.twins)
+    layout.twin_moments = lay_out_slice(state, state.twin(), layout, &Entry::twin_moments);
   lay_out_kept(state, layout);
 }
 

@@ -36,6 +36,7 @@ struct ParameterLayout {
     tensor::Region region;    ///< Parameter::region
     bool owned = true;        ///< Parameter::owned
     bool owned_by_stage = true;
+    bool is_expert = false;              ///< Parameter::is_expert
     std::vector<std::int64_t> row_cuts;  ///< Parameter::row_cuts
     int bucket = 0;                      ///< that the parameter is in
     /// In the storages of moments, where each slice begins on a boundary; without elements if the
@@ -86,6 +87,10 @@ struct ParameterLayout {
   /// matrix.
   int bucket_of(int layer) const;
   int bucket_of_head(const ModelConfig& model) const;
+  /// Whether a bucket's parameters are matrices of experts (StateBucket::is_expert).
+  bool has_experts(const Bucket& bucket) const {
+    return entries[static_cast<std::size_t>(bucket.parameters.first)].is_expert;
+  }
   /// The buckets that replicas reduce: `buckets`, or if there are none those that the rule cuts.
   std::vector<Bucket> buckets_by(const BucketRule& rule) const;
 };

@@ -72,7 +72,11 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
     if (twins > 0)
       saved_.push_back({view(twin_memory_, 0, {twins}), view(previous_memory_, weights, {twins})});
   }
+  const StateSharding& state = spec.state;
   for (const ParameterLayout::Entry& entry : layout_.entries) {
+    const auto slice_of = [&](int replica) {
+      return replica < 0 ? replica : state.slice_of(replica, entry.is_expert);
+    };
     all_.push_back({.name = entry.info.name,
                     .offset = entry.offset,
                     .exp_avg = view(exp_avg_memory_, entry.moments),
@@ -82,11 +86,12 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
                     .update = update_of(entry.info, spec.decay_all),
                     .owned = entry.owned,
                     .owned_by_stage = entry.owned_by_stage,
+                    .is_expert = entry.is_expert,
                     .whole_shape = entry.info.shape,
                     .region = entry.region,
                     .row_cuts = entry.row_cuts,
-                    .slice = spec.state.index,
-                    .twin_slice = spec.state.twin()});
+                    .slice = slice_of(state.index),
+                    .twin_slice = slice_of(state.twin())});
   }
   view_whole(spec);
   view_slots(spec);
@@ -173,10 +178,13 @@ void Parameters::view_buckets(const StageSpec& spec) {
   for (std::size_t b = 0; b < layout_.buckets.size(); ++b) {
     const Bucket& range = layout_.buckets[b];
     const ParameterLayout::Kept& kept = layout_.kept[b];
-    StateBucket bucket{.range = range, .is_head_use = static_cast<int>(b) == layout_.head_use};
-    const auto slices = cut_into_slices(range, layout_.pieces, spec.state.count);
-    const auto slice_of = [&](const Buffer& memory, int number) {
-      const Slice& slice = slices[static_cast<std::size_t>(number)];
+    const bool is_expert = layout_.has_experts(range);
+    StateBucket bucket{.range = range,
+                       .is_head_use = static_cast<int>(b) == layout_.head_use,
+                       .is_expert = is_expert};
+    const auto slices = cut_into_slices(range, layout_.pieces, spec.state.count_of(is_expert));
+    const auto slice_of = [&](const Buffer& memory, int replica) {
+      const Slice& slice = slices[static_cast<std::size_t>(spec.state.slice_of(replica, is_expert))];
       return view(memory, slice.begin, {slice.size()});
     };
     const auto in_slot = [&](const Buffer& memory, const BucketSlots& slots,
