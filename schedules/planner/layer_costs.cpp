@@ -17,14 +17,18 @@ struct Sizes {
         keys(std::max(static_cast<double>(work.kv_heads) / shards, 1.0) *
              static_cast<double>(work.head_width)),
         feed_forward(static_cast<double>(work.feed_forward) / shards),
+        expert(static_cast<double>(work.expert_width) / shards),
+        chosen(static_cast<double>(work.chosen_experts)),
+        routed(work.routed()),
+        activated((1 - routed) * feed_forward + routed * chosen * expert),
         heads(static_cast<double>(work.heads) / shards),
         sequence(static_cast<double>(work.seq_len)),
         width(static_cast<double>(work.head_width)),
         micro(static_cast<double>(work.micro)),
         vocabulary(std::ceil(static_cast<double>(work.vocabulary) / shards)) {}
 
-  double shards, tokens, rows, hidden, queries, keys, feed_forward, heads, sequence, width, micro,
-      vocabulary;
+  double shards, tokens, rows, hidden, queries, keys, feed_forward, expert, chosen, routed,
+      activated, heads, sequence, width, micro, vocabulary;
 };
 
 /// Bytes of a dropout's mask and of what it writes, for an element of `e` bytes.
@@ -58,7 +62,7 @@ Attention unfused(const Work& work, const Sizes& of, const Operations& on) {
 double outputs_forward(const Work& work, const Sizes& of, const Operations& on) {
   const double e = on.element_bytes();
   return on.stream(2 * 2 * e * of.rows * of.hidden, 2) +
-         on.stream((1 + work.gates) * e * of.tokens * of.feed_forward);
+         on.stream((1 + work.gates) * e * of.tokens * of.activated);
 }
 
 /// Everything of a layer's backward whose result is an input's gradient, but products and
@@ -67,7 +71,7 @@ double streams_backward(const Work& work, const Sizes& of, const Operations& on)
   const double e = on.element_bytes(), elements = of.rows * of.hidden;
   const double dropped = work.hidden_dropout ? 1 + dropout_bytes(true, e) : 0;
   return on.stream(2 * 5 * e * elements, 2) + on.stream(2 * (3 * e + dropped) * elements, 2) +
-         on.stream((1 + 2 * work.gates) * e * of.tokens * of.feed_forward);
+         on.stream((1 + 2 * work.gates) * e * of.tokens * of.activated);
 }
 
 /// The products of a layer with weights of so many inputs and outputs.
@@ -78,6 +82,42 @@ Products products(const Operations& on, double tokens, double inputs, double out
   return {.forward = on.product(tokens, outputs, inputs),
           .input_gradient = on.product(tokens, inputs, outputs),
           .weight_gradient = on.weight_gradient(outputs, inputs, tokens)};
+}
+
+Products operator*(double times, const Products& a) {
+  return {times * a.forward, times * a.input_gradient, times * a.weight_gradient};
+}
+Products operator+(const Products& a, const Products& b) {
+  return {a.forward + b.forward, a.input_gradient + b.input_gradient,
+          a.weight_gradient + b.weight_gradient};
+}
+
+/// The product of a feed-forward layer whose weights have so many inputs and outputs, or those of
+/// the experts that a replica holds, whose rows are spread evenly over them. `wide`: the first
+/// product, whose outputs are as many as the layer is wide, else the last.
+Products feed_forward_product(const Work& work, const Sizes& of, const Operations& on, bool wide) {
+  const auto product = [&](double rows, double width) {
+    return wide ? products(on, rows, of.hidden, work.gates * width)
+                : products(on, rows, width, of.hidden);
+  };
+  if (work.routed_layers == 0) return product(of.tokens, of.feed_forward);
+  const double held = static_cast<double>(work.experts) / work.ep;
+  return (1 - of.routed) * product(of.tokens, of.feed_forward) +
+         of.routed * held * product(of.tokens * of.chosen / held, of.expert);
+}
+
+/// What experts take beside their products: rows gathered and added up, once each way, and with
+/// several replicas the rows that travel to experts and back.
+void add_routing(const Work& work, const Sizes& of, const Operations& on, PassCosts& costs) {
+  if (work.routed_layers == 0) return;
+  const double bytes = on.element_bytes() * of.tokens * of.chosen * of.hidden;
+  const double moved = of.routed * on.stream(2 * 2 * bytes, 2);
+  costs.forward += moved;
+  costs.input_gradient += moved;
+  const double travels =
+      of.routed * 2 * on.collective(Rounds::gather, work.ep, work.tp * work.pp, bytes);
+  costs.forward_wait += travels;
+  costs.backward_wait += travels;
 }
 
 /// The waits for collectives of shards. `first` are the products of a layer's two column-parallel
@@ -134,8 +174,8 @@ PassCosts layer_costs(const Work& work, const Operations& on, Work::Recompute re
   const bool is_fused = on.machine().software.attention == MachineModel::Attention::fused;
   const Products qkv = products(on, of.tokens, of.hidden, of.queries + 2 * of.keys);
   const Products out = products(on, of.tokens, of.queries, of.hidden);
-  const Products up = products(on, of.tokens, of.hidden, work.gates * of.feed_forward);
-  const Products down = products(on, of.tokens, of.feed_forward, of.hidden);
+  const Products up = feed_forward_product(work, of, on, true);
+  const Products down = feed_forward_product(work, of, on, false);
   const Attention attention = is_fused ? fused(of, on) : unfused(work, of, on);
   PassCosts costs;
   for (const Products& product : {qkv, out, up, down}) {
@@ -150,6 +190,7 @@ PassCosts layer_costs(const Work& work, const Operations& on, Work::Recompute re
     costs.forward += on.stream(2 * e * of.tokens * (2 * of.queries + 2 * of.keys), 2);
   costs.input_gradient += attention.backward + streams_backward(work, of, on);
   add_waits(work, of, on, qkv, up, costs);
+  add_routing(work, of, on, costs);
   if (recompute == Work::Recompute::selective) costs.input_gradient += attention.forward;
   if (recompute == Work::Recompute::output) costs.input_gradient += outputs_forward(work, of, on);
   if (recompute == Work::Recompute::full) {

@@ -27,18 +27,23 @@ double layer_bytes(const Work& work, Work::Recompute recompute) {
   const double hidden = static_cast<double>(work.hidden) / (work.sequence_parallel ? t : 1);
   const double heads = static_cast<double>(work.heads * work.head_width) / t;
   const double keys = static_cast<double>(work.kv_heads * work.head_width) / t;
-  const double wide = work.gates * static_cast<double>(work.feed_forward) / t;
+  // Of experts the most: that all rows of the replicas which share them out come to one of them.
+  const double routed = work.routed() * static_cast<double>(work.chosen_experts * work.ep);
+  const double rows = routed * static_cast<double>(work.hidden);
+  const double inner = (1 - work.routed()) * static_cast<double>(work.feed_forward) +
+                       routed * static_cast<double>(work.expert_width);
+  const double wide = work.gates * inner / t;
   switch (recompute) {
     case Work::Recompute::full:
       return e * tokens * hidden;
     case Work::Recompute::output:
-      return e * tokens * (2 * hidden + 2 * (heads + keys) + wide);
+      return e * tokens * (2 * hidden + 2 * (heads + keys) + wide + rows);
     case Work::Recompute::selective:
-      return e * tokens * (4 * hidden + heads + 2 * keys + 2 * wide);
+      return e * tokens * (4 * hidden + heads + 2 * keys + 2 * wide + rows);
     case Work::Recompute::none:
       break;
   }
-  return e * tokens * (4 * hidden + 2 * (heads + keys) + 2 * wide);
+  return e * tokens * (4 * hidden + 2 * (heads + keys) + 2 * wide + rows);
 }
 
 /// Chunk-microbatches that a stage holds.

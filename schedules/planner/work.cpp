@@ -10,7 +10,7 @@ double of_attention(const Work& work) {
          static_cast<double>(work.head_width) * static_cast<double>(work.layers);
 }
 double of_matrices(const Work& work) {
-  return 2.0 * work.parameters_of_layer() * static_cast<double>(work.layers);
+  return 2.0 * work.active_parameters_of_layer() * static_cast<double>(work.layers);
 }
 
 }  // namespace

@@ -9,9 +9,13 @@ namespace troupe::schedules {
 struct Work {
   // The model.
   std::int64_t hidden = 0;
-  std::int64_t feed_forward = 0;
-  std::int64_t heads = 0;     ///< of queries
-  std::int64_t kv_heads = 0;  ///< of keys and values
+  std::int64_t feed_forward = 0;  ///< of layers without experts
+  std::int64_t experts = 0;       ///< of a layer that has some
+  std::int64_t chosen_experts = 0;
+  std::int64_t expert_width = 0;
+  std::int64_t routed_layers = 0;  ///< those with experts, which are spread evenly over the others
+  std::int64_t heads = 0;          ///< of queries
+  std::int64_t kv_heads = 0;       ///< of keys and values
   std::int64_t head_width = 0;
   std::int64_t layers = 0;
   std::int64_t vocabulary = 0;
@@ -28,6 +32,7 @@ struct Work {
 
   // The mesh.
   int tp = 1, pp = 1, dp = 1;
+  int ep = 1;  ///< replicas that share the experts out
   bool sequence_parallel = false;
   /// Whether a rank updates its weights, and runs the first forwards of the next step, before it
   /// knows the norm of the whole gradient (Barrier::ahead).
@@ -51,19 +56,36 @@ struct Work {
   std::int64_t tokens() const { return micro * seq_len; }
   int devices() const { return tp * pp * dp; }
   std::int64_t tokens_of_step() const { return tokens() * microbatches * dp; }
-  /// Elements of a layer's matrices, without norms and biases.
-  double parameters_of_layer() const {
-    const double h = static_cast<double>(hidden), k = static_cast<double>(head_width);
-    return 2 * h * k * static_cast<double>(heads + kv_heads) +
-           (gates + 1) * h * static_cast<double>(feed_forward);
+  /// The share of the layers that have experts.
+  double routed() const {
+    return layers > 0 ? static_cast<double>(routed_layers) / static_cast<double>(layers) : 0;
+  }
+  /// Elements of a layer's matrices, without norms and biases, on average; of experts those that
+  /// one replica holds.
+  double parameters_of_layer() const { return parameters_with(static_cast<double>(experts) / ep); }
+  /// Those that compute one token.
+  double active_parameters_of_layer() const {
+    return parameters_with(static_cast<double>(chosen_experts));
   }
   double parameters_of_vocabulary() const {
     return static_cast<double>(hidden) * static_cast<double>(vocabulary);
   }
+
+ private:
+  double parameters_with(double held_experts) const {
+    const double h = static_cast<double>(hidden), k = static_cast<double>(head_width);
+    const double matrices = 2 * h * k * static_cast<double>(heads + kv_heads);
+    const double dense = (gates + 1) * h * static_cast<double>(feed_forward);
+    if (routed_layers == 0) return matrices + dense;
+    const double mixture = h * static_cast<double>(experts) +
+                           held_experts * (gates + 1) * h * static_cast<double>(expert_width);
+    return matrices + (1 - routed()) * dense + routed() * mixture;
+  }
 };
 
-/// The FLOP of training on one token: 3 * (2PL + 4sakL + 2Vh), P a layer's matrices; attention
-/// counts whole, and the table of the embedding, which multiplies nothing, does not.
+/// The FLOP of training on one token: 3 * (2PL + 4sakL + 2Vh), P a layer's matrices, of experts
+/// those that are chosen; attention counts whole, and the table of the embedding, which multiplies
+/// nothing, does not.
 double model_flop_per_token(const Work& work);
 /// The FLOP that are executed for it: what the backward computes again counts, too.
 double executed_flop_per_token(const Work& work);

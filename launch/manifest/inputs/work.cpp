@@ -1,6 +1,7 @@
 #include "launch/manifest/inputs/work.h"
 
 #include "actors/topology/validation.h"
+#include "stages/model/computation.h"
 #include "tensor/values/dtype.h"
 
 namespace troupe::launch {
@@ -50,6 +51,10 @@ Work work_of(const actors::RunSpec& spec) {
   const bool divides = spec.mesh.dp > 1;
   return {.hidden = model.hidden_size,
           .feed_forward = model.intermediate_size,
+          .experts = model.experts.count,
+          .chosen_experts = model.experts.per_token,
+          .expert_width = model.experts.width,
+          .routed_layers = stages::num_routed_layers(model),
           .heads = model.num_attention_heads,
           .kv_heads = model.num_key_value_heads,
           .head_width = model.head_dim,
