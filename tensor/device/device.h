@@ -36,12 +36,14 @@ class Attention;
 class CachedAttention;
 class Device;
 class DeviceGroup;
+class GroupedLinear;
 class Linear;
 class Ops;
 class ProcessGroup;
 class SharedMemory;
 struct AttentionShape;
 struct CachedAttentionShape;
+struct GroupedLinearShape;
 struct GroupSpec;
 struct LinearShape;
 struct MadeGroup;
@@ -176,6 +178,9 @@ class Device {
   virtual Ops& ops() = 0;
   /// Prepares the products of one linear layer shape; takes no memory of the device.
   virtual std::unique_ptr<Linear> make_linear(const LinearShape& shape) = 0;
+  /// The products of several layers of one shape (tensor/device/grouped_linear.h). Unless the
+  /// device has them, as calls of its linear layers.
+  virtual std::unique_ptr<GroupedLinear> make_grouped_linear(const GroupedLinearShape& shape);
   virtual std::unique_ptr<Attention> make_attention(const AttentionShape& shape) = 0;
   virtual std::unique_ptr<CachedAttention> make_cached_attention(
       const CachedAttentionShape& shape) = 0;

@@ -39,6 +39,21 @@ struct HeadColumns {
   std::int64_t count() const { return heads * dim; }
 };
 
+/// A router of tokens to experts.
+struct RouterShape {
+  std::int64_t experts = 0;  ///< E
+  std::int64_t chosen = 0;   ///< K, of each token
+  bool normalizes = true;    ///< whether the weights of a token's experts are divided by their sum
+};
+
+/// What the losses of a router add to its gradient, of the tokens that count.
+struct RouterLosses {
+  Tensor balance{};  ///< [E] float32, the gradient of each token's probabilities; empty: none
+  Tensor lse{};      ///< [T] float32, as route() gave it; read if z is not 0
+  float z = 0;       ///< the gradient of a token's lse is z * lse
+  Tensor counted{};  ///< [T] int32, 0 for padding; empty: all tokens count
+};
+
 /// The ops that a back end implements: OP(name, parameters after the stream...).
 #define TROUPE_OPS(OP)                                                                             \
   OP(fill_zero, const Tensor& x)                                                                   \
@@ -74,6 +89,20 @@ struct HeadColumns {
   OP(geglu_backward, const Tensor& gate_up, const Tensor& dy, const Tensor& dgate_up)              \
   OP(gelu, const Tensor& x, const Tensor& y)                                                       \
   OP(gelu_backward, const Tensor& x, const Tensor& dy, const Tensor& dx)                           \
+  OP(route, const Tensor& logits, const RouterShape& router, const Tensor& probs,                  \
+     const Tensor& chosen, const Tensor& weights, const Tensor& lse)                               \
+  OP(route_backward, const Tensor& probs, const Tensor& chosen, const Tensor& weights,             \
+     const Tensor& dweights, const RouterShape& router, const RouterLosses& losses,                \
+     const Tensor& dlogits)                                                                        \
+  OP(router_load, const Tensor& probs, const Tensor& chosen, const Tensor& lse,                    \
+     const Tensor& counted, const Tensor& load)                                                    \
+  OP(sort_rows, const Tensor& chosen, const Tensor& weights, const Tensor& offsets,                \
+     const Tensor& row_of, const Tensor& token_of, const Tensor& row_weights)                      \
+  OP(gather_rows, const Tensor& x, const Tensor& rows, const Tensor& y)                            \
+  OP(sum_rows, const Tensor& x, const Tensor& row_of, const Tensor& y, const Tensor& residual)     \
+  OP(weighted_swiglu, const Tensor& gate_up, const Tensor& weights, const Tensor& y)               \
+  OP(weighted_swiglu_backward, const Tensor& gate_up, const Tensor& weights, const Tensor& dy,     \
+     const Tensor& dgate_up, const Tensor& dweights)                                               \
   OP(add_bias, const Tensor& b, const Tensor& y, const Tensor& residual)                           \
   OP(bias_gradient, const Tensor& dy, const Tensor& db, Gradient gradient)                         \
   OP(dropout, const Dropout& dropout, const MatrixSlice& slice, const Tensor& x, const Tensor& y,  \

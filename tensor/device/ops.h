@@ -99,6 +99,47 @@ class Ops {
   /// dx[N] from x and dy[N]; dx may be x or dy itself.
   void gelu_backward(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx);
 
+  // Mixtures of experts: E experts, K of them for each token, R rows that experts multiply, in
+  // general T K. Any number of threads gives the same bits. Every op takes 0 rows.
+
+  /// probs[T,E] = softmax(logits[T,E]), of which each token takes the K largest, of equal ones that
+  /// of the lower index: chosen[T,K] (int32) are their indices, ascending, weights[T,K] their
+  /// probabilities, divided by their sum if the router normalizes. lse[T], if given: the logarithm
+  /// of the sum of e^logits. All others float32. A NaN counts as largest. probs may be logits.
+  void route(Stream& stream, const Tensor& logits, const RouterShape& router, const Tensor& probs,
+             const Tensor& chosen, const Tensor& weights, const Tensor& lse = {});
+  /// dlogits[T,E] (float32) from what route() gave, the gradient dweights[T,K] (float32) and those
+  /// of the losses; the choice has none. dlogits may be probs.
+  void route_backward(Stream& stream, const Tensor& probs, const Tensor& chosen,
+                      const Tensor& weights, const Tensor& dweights, const RouterShape& router,
+                      const RouterLosses& losses, const Tensor& dlogits);
+  /// What a router does with the tokens that count (RouterLosses::counted), load[2E+2] (float32):
+  /// f_e, how many of them chose expert e, divided by their number; P_e, the mean of probs[.,e];
+  /// the mean of -sum p ln p; the mean of lse^2 (0 without lse). Zeros if none counts. It may lie
+  /// in pinned memory.
+  void router_load(Stream& stream, const Tensor& probs, const Tensor& chosen, const Tensor& lse,
+                   const Tensor& counted, const Tensor& load);
+  /// The T K choices in the order of their expert (chosen[T,K], int32, each < E), those of an
+  /// expert in the order of chosen: expert e has rows offsets[e] to offsets[e + 1] - 1 of offsets[E
+  /// + 1]. row_of[T,K] is the row of a choice, token_of[T K] the token of a row, row_weights[T K]
+  /// its weight of weights[T,K] (float32). All int32 but weights.
+  void sort_rows(Stream& stream, const Tensor& chosen, const Tensor& weights, const Tensor& offsets,
+                 const Tensor& row_of, const Tensor& token_of, const Tensor& row_weights);
+  /// y[R,C] = the rows rows[R] (int32, each < T) of x[T,C], act of one dtype; C may be 1, which
+  /// gathers numbers. Its gradient is sum_rows(), of numbers gather_rows() by the inverse order.
+  void gather_rows(Stream& stream, const Tensor& x, const Tensor& rows, const Tensor& y);
+  /// y[T,C] = the sum of K rows of x[R,C], row_of[T,K] (int32, each < R) in this order (+
+  /// residual[T,C], if given, at last), rounded once; act. y may be residual.
+  void sum_rows(Stream& stream, const Tensor& x, const Tensor& row_of, const Tensor& y,
+                const Tensor& residual = {});
+  /// swiglu() times weights[R] (float32), a number for each row.
+  void weighted_swiglu(Stream& stream, const Tensor& gate_up, const Tensor& weights,
+                       const Tensor& y);
+  /// dgate_up[R,2F] and dweights[R] (float32) from dy[R,F]; dgate_up may be gate_up, dweights
+  /// weights.
+  void weighted_swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& weights,
+                                const Tensor& dy, const Tensor& dgate_up, const Tensor& dweights);
+
   /// y[T,C] += b[C] (float32) (+ residual[T,C], if given, in the same pass); y, residual act.
   void add_bias(Stream& stream, const Tensor& b, const Tensor& y, const Tensor& residual = {});
   /// db[C] (float32) = the column sums of dy[T,C] (act) for the first gradient, whatever db held;

@@ -268,6 +268,49 @@ class AsyncDevice final : public tensor::Device {
                            const Tensor& dx) override {
       submit(stream, {x, dy}, {dx}, &Ops::gelu_backward, x, dy, dx);
     }
+    void run_route(Stream& stream, const Tensor& logits, const tensor::RouterShape& router,
+                   const Tensor& probs, const Tensor& chosen, const Tensor& weights,
+                   const Tensor& lse) override {
+      submit(stream, {logits}, {probs, chosen, weights, lse}, &Ops::route, logits, router, probs,
+             chosen, weights, lse);
+    }
+    void run_route_backward(Stream& stream, const Tensor& probs, const Tensor& chosen,
+                            const Tensor& weights, const Tensor& dweights,
+                            const tensor::RouterShape& router, const tensor::RouterLosses& losses,
+                            const Tensor& dlogits) override {
+      submit(stream, {probs, chosen, weights, dweights, losses.balance, losses.lse, losses.counted},
+             {dlogits}, &Ops::route_backward, probs, chosen, weights, dweights, router, losses,
+             dlogits);
+    }
+    void run_router_load(Stream& stream, const Tensor& probs, const Tensor& chosen,
+                         const Tensor& lse, const Tensor& counted, const Tensor& load) override {
+      submit(stream, {probs, chosen, lse, counted}, {load}, &Ops::router_load, probs, chosen, lse,
+             counted, load);
+    }
+    void run_sort_rows(Stream& stream, const Tensor& chosen, const Tensor& weights,
+                       const Tensor& offsets, const Tensor& row_of, const Tensor& token_of,
+                       const Tensor& row_weights) override {
+      submit(stream, {chosen, weights}, {offsets, row_of, token_of, row_weights}, &Ops::sort_rows,
+             chosen, weights, offsets, row_of, token_of, row_weights);
+    }
+    void run_gather_rows(Stream& stream, const Tensor& x, const Tensor& rows,
+                         const Tensor& y) override {
+      submit(stream, {x, rows}, {y}, &Ops::gather_rows, x, rows, y);
+    }
+    void run_sum_rows(Stream& stream, const Tensor& x, const Tensor& row_of, const Tensor& y,
+                      const Tensor& residual) override {
+      submit(stream, {x, row_of, residual}, {y}, &Ops::sum_rows, x, row_of, y, residual);
+    }
+    void run_weighted_swiglu(Stream& stream, const Tensor& gate_up, const Tensor& weights,
+                             const Tensor& y) override {
+      submit(stream, {gate_up, weights}, {y}, &Ops::weighted_swiglu, gate_up, weights, y);
+    }
+    void run_weighted_swiglu_backward(Stream& stream, const Tensor& gate_up, const Tensor& weights,
+                                      const Tensor& dy, const Tensor& dgate_up,
+                                      const Tensor& dweights) override {
+      submit(stream, {gate_up, weights, dy}, {dgate_up, dweights}, &Ops::weighted_swiglu_backward,
+             gate_up, weights, dy, dgate_up, dweights);
+    }
     void run_add_bias(Stream& stream, const Tensor& b, const Tensor& y,
                       const Tensor& residual) override {
       submit(stream, {b, residual}, {y}, &Ops::add_bias, b, y, residual);

@@ -10,6 +10,7 @@
 
 #include "tensor/device/attention.h"
 #include "tensor/device/device.h"
+#include "tensor/device/op_list.h"
 #include "tensor/errors/error.h"
 
 // Device memory that the host cannot touch: an address of it is that of ordinary memory with one
@@ -43,6 +44,10 @@ inline tensor::CachedTokens opened(tensor::CachedTokens tokens) {
   for (tensor::Tensor* x : {&tokens.sequences, &tokens.positions, &tokens.cos, &tokens.sin})
     *x = opened(*x);
   return tokens;
+}
+inline tensor::RouterLosses opened(tensor::RouterLosses losses) {
+  for (tensor::Tensor* x : {&losses.balance, &losses.lse, &losses.counted}) *x = opened(*x);
+  return losses;
 }
 /// An argument of an op, opened if it holds an address.
 template <typename T>

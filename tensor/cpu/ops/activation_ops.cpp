@@ -111,6 +111,48 @@ void geglu_backward_rows(const Tensor& gate_up, const Tensor& dy, const Tensor& 
   gated_backward_rows<Gelu>(gate_up, dy, dgate_up, begin, end);
 }
 
+/// swiglu times a number for each row.
+void weighted_swiglu_rows(const Tensor& gate_up, const Tensor& weights, const Tensor& y,
+                          std::int64_t begin, std::int64_t end) {
+  const std::int64_t width = y.shape[1];
+  with_type(y.dtype, [&]<typename T>(T*) HWY_ATTR {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T* gate = gate_up.as<T>() + r * 2 * width;
+      T* to = y.as<T>() + r * width;
+      const auto weight = constant(weights.as<float>()[r]);
+      for_each_vector(width, [&](std::int64_t f, std::int64_t n) HWY_ATTR {
+        const auto gated = hn::Mul(Silu::value(load(gate + f, n)), load(gate + width + f, n));
+        store(hn::Mul(gated, weight), to + f, n);
+      });
+    }
+  });
+}
+
+void weighted_swiglu_backward_rows(const Tensor& gate_up, const Tensor& weights, const Tensor& dy,
+                                   const Tensor& dgate_up, const Tensor& dweights,
+                                   std::int64_t begin, std::int64_t end) {
+  const std::int64_t width = dy.shape[1];
+  with_type(dy.dtype, [&]<typename T>(T*) HWY_ATTR {
+    for (std::int64_t r = begin; r < end; ++r) {
+      const T* gate = gate_up.as<T>() + r * 2 * width;
+      const T* gradient = dy.as<T>() + r * width;
+      T* to = dgate_up.as<T>() + r * 2 * width;
+      const auto weight = constant(weights.as<float>()[r]);
+      auto dots = zero();
+      for_each_vector(width, [&](std::int64_t f, std::int64_t n) HWY_ATTR {
+        const auto u = load(gate + width + f, n);
+        const auto d = load(gradient + f, n);  // zeros beyond n, so that the dot has none
+        const auto activated = Silu::with_slope(load(gate + f, n));
+        dots = hn::MulAdd(d, hn::Mul(activated.value, u), dots);
+        const auto weighted = hn::Mul(d, weight);
+        store(hn::Mul(hn::Mul(weighted, u), activated.slope), to + f, n);
+        store(hn::Mul(weighted, activated.value), to + width + f, n);
+      });
+      dweights.as<float>()[r] = sum_of_lanes(dots);
+    }
+  });
+}
+
 void gelu_range(const Tensor& x, const Tensor& y, std::int64_t begin, std::int64_t end) {
   with_type(x.dtype, [&]<typename T>(T*) HWY_ATTR {
     const T* from = x.as<T>() + begin;
@@ -147,6 +189,8 @@ HWY_EXPORT(swiglu_rows);
 HWY_EXPORT(swiglu_backward_rows);
 HWY_EXPORT(geglu_rows);
 HWY_EXPORT(geglu_backward_rows);
+HWY_EXPORT(weighted_swiglu_rows);
+HWY_EXPORT(weighted_swiglu_backward_rows);
 HWY_EXPORT(gelu_range);
 HWY_EXPORT(gelu_backward_range);
 
@@ -170,6 +214,20 @@ void CpuOps::run_geglu_backward(Stream&, const Tensor& gate_up, const Tensor& dy
                                 const Tensor& dgate_up) {
   call_for_ranges(threads_, dy.shape[0], kRowGrain, HWY_DYNAMIC_DISPATCH(geglu_backward_rows),
                   gate_up, dy, dgate_up);
+}
+
+void CpuOps::run_weighted_swiglu(Stream&, const Tensor& gate_up, const Tensor& weights,
+                                 const Tensor& y) {
+  call_for_ranges(threads_, y.shape[0], kRowGrain, HWY_DYNAMIC_DISPATCH(weighted_swiglu_rows),
+                  gate_up, weights, y);
+}
+
+void CpuOps::run_weighted_swiglu_backward(Stream&, const Tensor& gate_up, const Tensor& weights,
+                                          const Tensor& dy, const Tensor& dgate_up,
+                                          const Tensor& dweights) {
+  call_for_ranges(threads_, dy.shape[0], kRowGrain,
+                  HWY_DYNAMIC_DISPATCH(weighted_swiglu_backward_rows), gate_up, weights, dy,
+                  dgate_up, dweights);
 }
 
 void CpuOps::run_gelu(Stream&, const Tensor& x, const Tensor& y) {
