@@ -334,6 +334,8 @@ StepReport Director::report(const OrderCommit& commit) {
                                   .grad_norm = commit.grad_norm,
                                   .targets = commit.targets});
   step.sources = losses_of(context_.spec.data.sources, measured_);
+  step.routers = routers_of(measured_);
+  step.aux_loss = aux_loss_of(context_.spec.model, step.routers);
   step.step_s = now - std::exchange(step_begin_s_, now);
   limits_.took_step(step.step_s);
   step.replicas = measured_;

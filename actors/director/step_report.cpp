@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "stages/model/computation.h"
+
 namespace troupe::actors {
 namespace {
 
@@ -61,6 +63,7 @@ StepReport::Measured measured(const RunSpec::Mesh& mesh, const std::vector<Prepa
     report.collectives.insert(report.collectives.end(), vote.collectives.begin(),
                               vote.collectives.end());
     add_sources(report.sources, vote);
+    report.routers.insert(report.routers.end(), vote.routers.begin(), vote.routers.end());
   }
   report.collectives = StepReport::of_groups(report.collectives);
   return report;
@@ -82,6 +85,35 @@ std::vector<StepReport::SourceLoss> losses_of(
                       .tokens = sum.targets});
   }
   return losses;
+}
+
+std::vector<StepReport::Router> routers_of(
+    const std::vector<std::shared_ptr<const StepReport::Measured>>& replicas) {
+  std::map<int, StepReport::Router> by_layer;
+  for (const auto& replica : replicas) {
+    if (!replica) continue;
+    for (const StepReport::Router& part : replica->routers) {
+      StepReport::Router& sum = by_layer[part.layer];
+      sum.layer = part.layer;
+      sum.load.resize(std::max(sum.load.size(), part.load.size()));
+      for (std::size_t e = 0; e < part.load.size(); ++e) sum.load[e] += part.load[e];
+      sum.entropy += part.entropy;
+      sum.balance += part.balance;
+      sum.z += part.z;
+    }
+  }
+  std::vector<StepReport::Router> routers;
+  for (auto& [layer, router] : by_layer) routers.push_back(std::move(router));
+  return routers;
+}
+
+double aux_loss_of(const stages::ModelConfig& model,
+                   const std::vector<StepReport::Router>& routers) {
+  const std::int64_t layers = stages::num_routed_layers(model);
+  double sum = 0;
+  for (const StepReport::Router& router : routers)
+    sum += model.experts.aux_loss_coef * router.balance + model.experts.z_loss_coef * router.z;
+  return layers > 0 ? sum / static_cast<double>(layers) : 0;
 }
 
 }  // namespace troupe::actors

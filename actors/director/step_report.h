@@ -19,4 +19,11 @@ std::vector<StepReport::SourceLoss> losses_of(
     const std::vector<RunSpec::Data::Source>& sources,
     const std::vector<std::shared_ptr<const StepReport::Measured>>& replicas);
 
+/// What the routers of all replicas have done, by layer, added in the order of replicas.
+std::vector<StepReport::Router> routers_of(
+    const std::vector<std::shared_ptr<const StepReport::Measured>>& replicas);
+/// What they add to the loss: means over layers with experts, with the model's coefficients.
+double aux_loss_of(const stages::ModelConfig& model,
+                   const std::vector<StepReport::Router>& routers);
+
 }  // namespace troupe::actors

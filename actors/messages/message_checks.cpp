@@ -107,6 +107,8 @@ std::string fault_in(const Prepared& answer, const ReplicaPart& part) {
       return fmt::format("{} collectives of {} bytes", row.count, row.bytes);
   for (const auto& row : answer.collectives)
     if (!is_name(row.group) || !is_name(row.operation)) return "a group with an impossible name";
+  for (const auto& router : answer.routers)
+    if (router.layer < 0) return fmt::format("a router of layer {}", router.layer);
   for (const auto& large : answer.large)
     if (large.bucket < 0) return fmt::format("bucket {}", large.bucket);
   const bool are_times =
@@ -144,9 +146,8 @@ std::string fault_in(const TracedActions& actions, int num_ranks, int num_chunks
       return fmt::format("a message of rank {}", row.from);
     if (!is_rank(row.to, num_ranks) && row.to != -1)
       return fmt::format("a message for rank {}", row.to);
-    for (const double time :
-         {row.queued_s, row.begin_s, row.end_s, row.sent_s, row.busy_s, row.collective_s,
-          row.waited_s})
+    for (const double time : {row.queued_s, row.begin_s, row.end_s, row.sent_s, row.busy_s,
+                              row.collective_s, row.waited_s})
       if (!std::isfinite(time)) return "a time that is not finite or is negative";
   }
   for (const auto& collective : actions.body.collectives) {

@@ -116,13 +116,14 @@ TROUPE_INSPECT(Prepared::Waited, x.from, x.wait_s)
 TROUPE_INSPECT(StepReport::Collectives, x.group, x.operation, x.count, x.bytes, x.time_s,
                x.exposed_s)
 TROUPE_INSPECT(StepReport::SourceSum, x.loss_sum, x.targets)
+TROUPE_INSPECT(StepReport::Router, x.layer, x.load, x.entropy, x.balance, x.z)
 TROUPE_INSPECT(LargeGradient, x.bucket, x.norm)
 TROUPE_INSPECT(Prepared, x.configuration, x.step, x.rank, x.loss_sum, x.targets, x.sources,
                x.bad_microbatch, x.bad_gradient, x.squared_norms, x.busy_s, x.collective_s,
                x.wall_s, x.device_used, x.device_total, x.groups, x.host_bytes, x.network_bytes,
-               x.sent, x.waited, x.collectives, x.large)
-TROUPE_INSPECT(ActionsTraced::Action, x.name, x.queued_s, x.begin_s, x.end_s, x.sent_s,
-               x.busy_s, x.collective_s, x.waited_s, x.from, x.to)
+               x.sent, x.waited, x.collectives, x.large, x.routers)
+TROUPE_INSPECT(ActionsTraced::Action, x.name, x.queued_s, x.begin_s, x.end_s, x.sent_s, x.busy_s,
+               x.collective_s, x.waited_s, x.from, x.to)
 TROUPE_INSPECT(ActionsTraced::Collective, x.group, x.operation, x.bucket, x.begin_s, x.end_s)
 TROUPE_INSPECT(ActionsTraced, x.actions, x.collectives, x.complete)
 TROUPE_INSPECT(TensorSummary, x.elements, x.not_finite, x.norm, x.mean, x.min, x.max, x.histogram)

@@ -29,6 +29,8 @@ struct Prepared {
   /// The parts of loss_sum by source, with the targets in the rank's replica; none from ranks that
   /// do not tell them apart.
   std::vector<StepReport::SourceSum> sources;
+  /// The replica's parts, of the stage's layers; none from shards but the first.
+  std::vector<StepReport::Router> routers;
   int bad_microbatch = -1;
   std::string bad_gradient;           ///< stages::DataParallel::not_finite()
   std::vector<double> squared_norms;  ///< of the parameters in Ready::parameters, in that order

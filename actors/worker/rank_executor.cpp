@@ -193,6 +193,13 @@ Prepared RankExecutor::vote_of(const RunStep& order, const PlanResult& result) {
                                 .exposed_s = row.exposed_s});
   for (const stages::LargeBucket& large : now.data_parallel->large_buckets())
     vote.large.push_back({.bucket = large.bucket, .norm = large.norm});
+  if (now.part.place.shard == 0)
+    for (const stages::RouterLoad& router : now.stage().router_loads())
+      vote.routers.push_back({.layer = router.layer,
+                              .load = {router.load.begin(), router.load.end()},
+                              .entropy = router.entropy,
+                              .balance = router.balance,
+                              .z = router.z});
   const auto counts = node_->channel().counts();
   if (spec_.cluster.edges == transport::EdgeChoice::peer && !std::exchange(now.edges_told, true))
     warn_of_staged(counts, now.configuration);

@@ -60,8 +60,8 @@ TROUPE_JSON_FIELDS(RunStatus, x.state, x.step, x.max_steps, x.configuration, x.r
 
 TROUPE_JSON_FIELDS(StepReport, x.loss, x.grad_norm, x.lr, x.tokens,
                    keyed("tokens_per_s", x.tokens_per_s()), x.step_s, unless_empty(x.sources),
-                   keyed("stages", x.stages()), keyed("edges", x.edges()),
-                   keyed("collectives", x.collectives()))
+                   unless_empty(x.aux_loss), unless_empty(x.routers), keyed("stages", x.stages()),
+                   keyed("edges", x.edges()), keyed("collectives", x.collectives()))
 TROUPE_JSON_FIELDS(EvaluationDone, keyed("eval_loss", x.loss), unless_empty(x.sets))
 TROUPE_JSON_FIELDS(CheckpointSaved, x.path, x.duration_s)
 TROUPE_JSON_FIELDS(NotFinite, keyed("cause", x.where))

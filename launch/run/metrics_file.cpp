@@ -36,7 +36,7 @@ std::string text_in_line(const ordered_json& value, std::string_view key = {}) {
     return value.is_object() ? "{" + inner + "}" : "[" + inner + "]";
   }
   if (!value.is_number_float() || !std::isfinite(value.get<double>())) return value.dump();
-  const bool exact = key == "loss" || key == "grad_norm" || key == "eval_loss";
+  const bool exact = key == "loss" || key == "aux_loss" || key == "grad_norm" || key == "eval_loss";
   return fmt::format(fmt::runtime(exact ? "{:.17g}" : "{}"), value.get<double>());
 }
 
@@ -64,7 +64,9 @@ std::string metrics_line(const actors::StepReport& r, std::optional<double> mfu)
                     {"tokens_per_s", r.tokens_per_s()},
                     {"step_s", r.step_s}};
   if (mfu) line["mfu"] = *mfu;
+  if (!r.routers.empty()) line["aux_loss"] = r.aux_loss;
   if (!r.sources.empty()) line["sources"] = r.sources;
+  if (!r.routers.empty()) line["routers"] = r.routers;
   line["stages"] = ordered_json::array();
   line["edges"] = ordered_json::array();
   for (actors::StepReport::StageTime stage : r.stages()) {

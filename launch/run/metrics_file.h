@@ -21,6 +21,7 @@ TROUPE_JSON_FIELDS(actors::StepReport::EdgeBytes, x.from, x.to, x.bytes, x.wait_
 TROUPE_JSON_FIELDS(actors::StepReport::Collectives, x.group, keyed("op", x.operation), x.count,
                    x.bytes, x.time_s, x.exposed_s)
 TROUPE_JSON_FIELDS(actors::StepReport::SourceLoss, x.name, x.loss, x.tokens)
+TROUPE_JSON_FIELDS(actors::StepReport::Router, x.layer, x.load, x.entropy, x.balance, x.z)
 TROUPE_JSON_FIELDS(actors::StepReport::Measured, x.stages, x.edges, x.collectives)
 TROUPE_JSON_FIELDS(actors::SetLoss, x.name, x.loss)
 

@@ -63,12 +63,26 @@ struct StepReport {
     std::int64_t tokens = 0;
     bool operator==(const SourceLoss&) const = default;
   };
+  /// What the router of a layer has done, over all tokens of the step.
+  struct Router {
+    int layer = 0;
+    /// By expert: the tokens that chose it, divided by the tokens.
+    std::vector<double> load;
+    double entropy = 0;  ///< of a token's probabilities, in nats
+    /// Experts * sum_e load_e * (mean probability of e), the mean over microbatches; as much as
+    /// each token chooses experts if loads are even.
+    double balance = 0;
+    double z = 0;  ///< the mean square of log(sum_e exp(logit_e))
+    bool operator==(const Router&) const = default;
+  };
   std::int64_t step = 0;  ///< from 1
   double loss = 0;        ///< mean over the global batch's targets, before the update
+  double aux_loss = 0;    ///< what is added to it for routers, with its coefficients
   double grad_norm = 0;   ///< before clipping
   double lr = 0;
   std::int64_t tokens = 0;
   std::vector<SourceLoss> sources;  ///< none of a run without a mixture
+  std::vector<Router> routers;      ///< by layer; none of a model without experts
   std::int64_t first_sample = 0;    ///< counting on, not modulo the number of samples
   double step_s = 0;
   double tokens_per_s() const { return step_s > 0 ? static_cast<double>(tokens) / step_s : 0; }
@@ -79,6 +93,7 @@ struct StepReport {
     std::vector<EdgeBytes> edges;
     std::vector<Collectives> collectives;
     std::vector<SourceSum> sources;
+    std::vector<Router> routers;  ///< the replica's parts
   };
   std::vector<std::shared_ptr<const Measured>> replicas;
 
