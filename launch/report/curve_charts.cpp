@@ -47,11 +47,13 @@ std::vector<Hint> loss_hints(const Curve& loss) {
 }
 
 /// The figures that have a small chart.
-constexpr std::array<std::pair<const char*, Curve (*)(const Metrics&)>, 4> kFigures{
+constexpr std::array<std::pair<const char*, Curve (*)(const Metrics&)>, 6> kFigures{
     {{"tokens/s", speed_curve},
      {"norm of the gradient", norm_curve},
      {"learning rate", rate_curve},
-     {"MFU, % of the peak rate", mfu_curve}}};
+     {"MFU, % of the peak rate", mfu_curve},
+     {"loss of routers", aux_curve},
+     {"load of the busiest expert, 1: even", load_curve}}};
 
 /// Draws a curve, under `title`, and a row of the table for each of those that have points. A row
 /// is the name and `numbers_of`.

@@ -30,7 +30,8 @@ std::string small_chart(const char* name, std::vector<Curve> curves, const Axis&
 std::string source_chart(std::vector<NamedLosses> sources, const Axis& steps);
 /// Losses on several evaluation sets; empty without.
 std::string set_chart(std::vector<NamedLosses> sets, const Axis& steps);
-/// Speed, norm of the gradient, learning rate and model FLOP utilization, a small chart each.
+/// Speed, norm of the gradient, learning rate, model FLOP utilization, and of experts the loss of
+/// routers and the largest load, a small chart each.
 std::string small_charts(std::span<const RunReport> runs, const Axis& steps);
 /// Some steps of a curve in numbers, for those who do not see it.
 std::string loss_numbers(const RunReport& run);

@@ -9,6 +9,7 @@
 #include "launch/charts/markup.h"
 #include "launch/host/quantities.h"
 #include "launch/report/curve_charts.h"
+#include "launch/report/router_table.h"
 #include "launch/report/run_page.h"
 #include "launch/run/json_fields.h"
 #include "schedules/plan/counted.h"
@@ -47,7 +48,8 @@ std::string loss_section(const RunReport& run) {
   return section("Loss", chart + history_chart(run.history, steps, run.last_step()) +
                              source_chart(std::move(sources), steps) +
                              set_chart(losses_by_set(run.metrics.evaluations), steps) +
-                             small_charts(alone, steps) + loss_numbers(run));
+                             small_charts(alone, steps) + router_table(run.metrics.routers) +
+                             loss_numbers(run));
 }
 
 std::string settings_section(const RunReport& run) {

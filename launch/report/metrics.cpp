@@ -8,11 +8,13 @@
 #include <string>
 #include <utility>
 
+#include "launch/report/router_table.h"
 #include "launch/run/metrics_file.h"
 
 namespace troupe::launch {
 
-TROUPE_JSON_FIELDS(StepRow, x.step, x.loss, x.grad_norm, x.lr, x.tokens, x.step_s, x.mfu)
+TROUPE_JSON_FIELDS(StepRow, x.step, x.loss, x.grad_norm, x.lr, x.tokens, x.step_s, x.mfu,
+                   x.aux_loss)
 
 namespace {
 
@@ -40,12 +42,17 @@ double exposed_of(const json& line) {
   return longest;
 }
 
+std::vector<actors::StepReport::Router> routers_of(const json& line) {
+  return field_of<std::vector<actors::StepReport::Router>>(line, "routers");
+}
+
 StepRow row_of(const json& line, const std::vector<RankTimes>& ranks) {
   auto row = read_fields<StepRow>(line);
   row.busy_s = mean(ranks, &RankTimes::busy_s);
   row.idle_s = mean(ranks, &RankTimes::idle_s);
   row.collective_s = mean(ranks, &RankTimes::collective_s);
   row.exposed_s = exposed_of(line);
+  row.busiest = busiest_expert(routers_of(line));
   return row;
 }
 
@@ -125,6 +132,12 @@ Curve rate_curve(const Metrics& metrics) {
 Curve mfu_curve(const Metrics& metrics) {
   return smooth_curve(points_of(metrics.steps, [](const StepRow& row) { return 100 * row.mfu; }));
 }
+Curve aux_curve(const Metrics& metrics) {
+  return smooth_curve(points_of(metrics.steps, &StepRow::aux_loss));
+}
+Curve load_curve(const Metrics& metrics) {
+  return smooth_curve(points_of(metrics.steps, &StepRow::busiest));
+}
 std::vector<Point> evaluation_points(const std::vector<EvalReport>& evaluations) {
   return points_of(evaluations, &EvalReport::loss);
 }
@@ -174,6 +187,7 @@ Metrics read_metrics(std::istream& file) {
       metrics.steps.push_back(row_of(line, ranks));
       add_rank_times(metrics, ranks);
       add_sources(metrics, step, line);
+      metrics.routers = routers_of(line);
     }
   }
   return metrics;

@@ -21,7 +21,9 @@ struct StepRow {
   double lr = 0;
   double tokens = 0;
   double step_s = 0;
-  double mfu = 0;  ///< model FLOP utilization, from 0 to 1
+  double mfu = 0;       ///< model FLOP utilization, from 0 to 1
+  double aux_loss = 0;  ///< of routers, with its coefficients
+  double busiest = 0;   ///< busiest_expert()
   double busy_s = 0;
   double idle_s = 0;        ///< within the actions of the step, for whatever reason
   double collective_s = 0;  ///< the part of it that waited for collectives of shards
@@ -45,6 +47,7 @@ struct Metrics {
   std::vector<StepRow> steps;                   ///< ascending
   std::vector<actors::EvalReport> evaluations;  ///< ascending
   std::vector<NamedLosses> sources;             ///< in the manifest's order; none without a mixture
+  std::vector<actors::StepReport::Router> routers;  ///< of the newest step; none without experts
   /// Sums over the steps since the ranks were the newest step's, but for the first one of them.
   std::vector<RankTimes> ranks;
   std::int64_t num_summed = 0;  ///< number of steps in these sums
@@ -56,6 +59,8 @@ Curve speed_curve(const Metrics& metrics);  ///< tokens/s
 Curve norm_curve(const Metrics& metrics);   ///< of the gradient
 Curve rate_curve(const Metrics& metrics);   ///< learning rate, which has no noise: both are one
 Curve mfu_curve(const Metrics& metrics);    ///< model FLOP utilization in percent
+Curve aux_curve(const Metrics& metrics);    ///< StepRow::aux_loss, where there are experts
+Curve load_curve(const Metrics& metrics);   ///< StepRow::busiest
 /// Losses by step, on the first set if there are several.
 std::vector<Point> evaluation_points(const std::vector<actors::EvalReport>& evaluations);
 /// Losses on each of several sets, in the manifest's order; none if there is but one.

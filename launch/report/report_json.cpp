@@ -95,6 +95,10 @@ json to_json(const RunReport& run) {
            {"repeat", run.repeated_by()},
            {"changed", run.manifest->changed}};
   if (const auto hosts = hosts_of(run); hosts.size() > 1) out["hosts"] = array_of(hosts, host_json);
+  if (!metrics.routers.empty()) {
+    out["routers"] = metrics.routers;
+    out["curves"]["aux_loss"] = points_json(aux_curve(metrics).raw);
+  }
   if (run.ending) out["ending"] = to_json(*run.ending);
   if (run.step) out["measured_step"] = *run.step;
   if (run.prediction) out["prediction"] = to_json(*run.prediction);

@@ -43,7 +43,9 @@ struct RunNow {
   std::vector<actors::EvalReport> evaluations;
   LongCurve loss, speed;           ///< over all steps
   std::vector<SourceNow> sources;  ///< in the manifest's order; none without a mixture
-  TimeSums sums;                   ///< over all steps
+  /// In the newest step; none of a model without experts.
+  std::vector<actors::StepReport::Router> routers;
+  TimeSums sums;  ///< over all steps
   History history;
   std::deque<TimelineEntry>
       timeline;  ///< the newest of each kind, with those that History leaves out

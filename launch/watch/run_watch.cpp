@@ -55,6 +55,7 @@ RunWatch::RunWatch(const WatchedRun& run) : peak_(run.peak), recorded_(run.past_
   for (const StepRow& row : run.past_steps.steps) add_row(now_, row);
   for (const NamedLosses& source : run.past_steps.sources) add_source(now_, source);
   now_.evaluations = run.past_steps.evaluations;
+  now_.routers = run.past_steps.routers;
   for (const json& event : run.past_events) {
     historian_.add(event);
     add_entry(event);
@@ -155,6 +156,7 @@ StepRow RunWatch::take_up(const StepReport& report, const json& event) {
       if (rank.replica == times.replica && rank.stage == times.stage && rank.shard == times.shard)
         rank.times = times;
   now_.edges = report.edges();
+  now_.routers = report.routers;
   return row;
 }
 

@@ -9,6 +9,7 @@
 #include "launch/charts/stacked_bar.h"
 #include "launch/host/quantities.h"
 #include "launch/report/curve_charts.h"
+#include "launch/report/router_table.h"
 #include "launch/report/run_page.h"
 
 namespace troupe::launch {
@@ -152,6 +153,8 @@ std::map<std::string, std::string> parts_of(const RunNow& run, const View& view)
                            : paragraph("A step is recorded while somebody looks.")},
       {"events", events_part(run, view.routine)}};
   if (const std::string hosts = hosts_part(run); !hosts.empty()) parts["hosts"] = hosts;
+  if (const std::string routers = router_table(run.routers); !routers.empty())
+    parts["experts"] = routers;
   return parts;
 }
 

@@ -63,7 +63,7 @@ struct Work {
   /// Elements of a layer's matrices, without norms and biases, on average; of experts those that
   /// one replica holds.
   double parameters_of_layer() const { return parameters_with(static_cast<double>(experts) / ep); }
-  /// Those that compute one token.
+  /// Elements that compute one token.
   double active_parameters_of_layer() const {
     return parameters_with(static_cast<double>(chosen_experts));
   }

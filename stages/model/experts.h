@@ -16,7 +16,8 @@ struct Experts {
   /// By which the load-balancing loss is multiplied: the mean over routed layers of count * sum_e
   /// (chosen rows of e / tokens) * (mean probability of e), over a microbatch; 0: none.
   double aux_loss_coef = 0;
-  /// The same of the mean square of log(sum_e exp(logit_e)) (arXiv 2202.08906); 0: none.
+  /// By which the mean square of log(sum_e exp(logit_e)) is multiplied, the mean over routed
+  /// layers too (arXiv 2202.08906); 0: none.
   double z_loss_coef = 0;
   /// Most rows of one expert in a microbatch, above which training stops with an error; 0: any.
   std::int64_t capacity = 0;
