@@ -9,6 +9,7 @@
 
 #include "tensor/cpu/attention/cpu_attention.h"
 #include "tensor/cpu/attention/cpu_cached_attention.h"
+#include "tensor/cpu/products/cpu_grouped_linear.h"
 #include "tensor/cpu/products/cpu_linear.h"
 #include "tensor/cpu/products/thread_team.h"
 #include "tensor/errors/error.h"
@@ -102,6 +103,10 @@ std::unique_ptr<Event> CpuDevice::make_timed_event() {
 
 std::unique_ptr<Linear> CpuDevice::make_linear(const LinearShape& shape) {
   return std::make_unique<CpuLinear>(shape, threads_);
+}
+
+std::unique_ptr<GroupedLinear> CpuDevice::make_grouped_linear(const GroupedLinearShape& shape) {
+  return std::make_unique<CpuGroupedLinear>(shape, threads_);
 }
 
 std::unique_ptr<Attention> CpuDevice::make_attention(const AttentionShape& shape) {

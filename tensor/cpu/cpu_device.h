@@ -28,6 +28,7 @@ class CpuDevice final : public Device {
   bool host_reads_memory() const override { return true; }
   Ops& ops() override { return ops_; }
   std::unique_ptr<Linear> make_linear(const LinearShape& shape) override;
+  std::unique_ptr<GroupedLinear> make_grouped_linear(const GroupedLinearShape& shape) override;
   std::unique_ptr<Attention> make_attention(const AttentionShape& shape) override;
   std::unique_ptr<CachedAttention> make_cached_attention(
       const CachedAttentionShape& shape) override;
