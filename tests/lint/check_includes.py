@@ -78,8 +78,11 @@ ROOMS = {
         "inference": {"model", "corpus", "stage", "decoder/layers", "decoder/parameters"},
         "files/safetensors": {"model", "storage", "corpus/tokenizers/text"},
         "files/hugging_face": {"model", "storage", "corpus/tokenizers", "files/safetensors"},
-        "files/checkpoint": {"model", "storage", "corpus/text", "stage", "files/safetensors", "files/hugging_face"},
-        "files/copies": {"model", "storage", "files/safetensors", "files/hugging_face", "files/checkpoint"},
+        "files/peft": {"model", "storage", "corpus/tokenizers/text", "files/safetensors", "files/hugging_face"},
+        "files/checkpoint": {
+            "model", "storage", "corpus/text", "stage", "files/safetensors", "files/hugging_face", "files/peft"
+        },
+        "files/copies": {"model", "storage", "files/safetensors", "files/hugging_face", "files/peft", "files/checkpoint"},
     },
     "actors": {
         "topology/reports": set(),

@@ -37,10 +37,20 @@ struct Training {
 struct CheckpointInfo {
   std::int64_t step = 0;         ///< updates applied; the next step is step + 1
   std::int64_t next_sample = 0;  ///< data cursor: counts on, not modulo the number of samples
-  ModelConfig model;             ///< of its groups, what a reader finds is which tensors are frozen
+  /// A reader finds of its groups which tensors are frozen. Of an adapter's checkpoint a
+  /// reader finds the base here, and the adapter beside it.
+  ModelConfig model;
+  std::optional<Adapter> adapter{};
   std::string tokenizer;  ///< manifest name; a SentencePiece model is copied into the checkpoint
   std::int64_t seq_len = 0;
   std::optional<Training> training;  ///< none in checkpoints of older versions
+
+  /// What was trained: the model with its adapter, if there is one.
+  ModelConfig trained_model() const {
+    ModelConfig trained = model;
+    if (adapter) trained.adapter = adapter;
+    return trained;
+  }
 };
 
 /// What a rank writes of a checkpoint: its shard's regions of the tensors in files `part` (from 0)
@@ -54,7 +64,9 @@ struct CheckpointPart {
 // A checkpoint directory step-N, described byte by byte in stages/files/README.md: config.json
 // (Hugging Face), model-0000i-of-0000n.safetensors + model.safetensors.index.json,
 // optimizer-0000i-of-0000n.safetensors (names <parameter>.exp_avg, .exp_avg_sq) +
-// optimizer.safetensors.index.json, the tokenizer's and the source's files, and last state.json
+// optimizer.safetensors.index.json (of a model with an adapter, which alone is saved, in place of
+// the first three adapter_config.json and adapter_model.safetensors, as PEFT has them), the
+// tokenizer's and the source's files, and last state.json
 // (CheckpointInfo, and size and checksum of every file): its presence marks the checkpoint
 // complete. Written as step-N.<attempt>.tmp, synced, renamed.
 
@@ -94,13 +106,16 @@ CheckpointNotes finish_checkpoint(const std::filesystem::path& dir, const Checkp
                                   const std::stop_token& stop = {});
 
 /// A complete checkpoint, or a Hugging Face directory (config.json and safetensors), which counts
-/// as a checkpoint of step 0 without the state of an optimizer. Opened and checked: file sizes,
-/// safetensors headers, names and shapes against the config. The time that opening takes does not
-/// depend on the size of the tensors, unless a directory holds a head beside the embedding that it
-/// is tied to. Throws Error{data} that names the file and what is wrong.
+/// as a checkpoint of step 0 without the state of an optimizer. An adapter's directory, a
+/// checkpoint or one of PEFT's, is read with the model that it names as its base. Opened and
+/// checked: file sizes, safetensors headers, names and shapes against the config. The time that
+/// opening takes does not depend on the size of the tensors, unless a directory holds a head beside
+/// the embedding that it is tied to. Throws Error{data} that names the file and what is wrong.
 class CheckpointReader {
  public:
-  static std::unique_ptr<CheckpointReader> open(const std::filesystem::path& dir);
+  /// The base of an adapter is in this directory, or if none is given in the one that it names.
+  static std::unique_ptr<CheckpointReader> open(const std::filesystem::path& dir,
+                                                const std::filesystem::path& base = {});
   virtual ~CheckpointReader() = default;
   virtual const CheckpointInfo& info() const = 0;
   /// The path or name to pass to Tokenizer::open; empty if none is known.
@@ -120,7 +135,9 @@ class CheckpointReader {
   /// its own bytes, or the written regions that overlap it, each compared with its checksum, a
   /// block at a time: a shard of as many as wrote reads no more than its own bytes. Several threads
   /// read a tensor each; fewer than asked for if the host's copies of what goes to a device would
-  /// take too much memory. Throws Error{data} naming file and tensor.
+  /// take too much memory. A stage without adapter gets its base's weights with the adapter added
+  /// to them; the adapter of a stage stays as it is if there is none to read. Throws Error{data}
+  /// naming file and tensor.
   virtual void load(Stage& stage, bool weights_only, const Progress& progress = {},
                     int threads = 1) const = 0;
   /// Does the same for the weights alone, of parameters in memory of `device` that no Stage has.

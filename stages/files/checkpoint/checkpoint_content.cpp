@@ -9,6 +9,8 @@
 #include "stages/files/hugging_face/hf_tokenizer.h"
 #include "stages/files/hugging_face/tensor_names.h"
 #include "stages/files/hugging_face/weight_files.h"
+#include "stages/files/peft/base_sum.h"
+#include "stages/files/peft/peft_config.h"
 #include "stages/storage/data_error.h"
 #include "stages/storage/input_file.h"
 #include "tensor/errors/error.h"
@@ -40,8 +42,10 @@ void open_files(const fs::path& dir, const std::map<std::string, FileRecord>& fi
     }
     SafetensorsFile file = SafetensorsFile::open(dir / name);
     check_record(name, expected, record_of(file));
-    (name.starts_with("model-") ? content.weights_files : content.optimizer_files)
-        .push_back(std::move(file));
+    auto& files_of_kind = name == kAdapterFile         ? content.adapter_files
+                          : name.starts_with("model-") ? content.weights_files
+                                                       : content.optimizer_files;
+    files_of_kind.push_back(std::move(file));
   }
 }
 
@@ -57,6 +61,7 @@ std::string nearest(const fs::path& dir) {
 
 CheckpointContent open_checkpoint(const fs::path& dir) {
   CheckpointContent content;
+  content.model_dir = dir;
   CheckpointState state = read_checkpoint_state(dir);
   open_files(dir, state.files, content);
   content.info = std::move(state.info);
@@ -78,6 +83,7 @@ CheckpointContent open_checkpoint(const fs::path& dir) {
 
 CheckpointContent open_hugging_face(const fs::path& dir) {
   CheckpointContent content;
+  content.model_dir = dir;
   content.info.model = read_hf_config(dir / kConfigFile).model;
   content.info.seq_len = std::min(content.info.model.max_position_embeddings, kLongestSample);
   content.tokenizer = tokenizer_or_bytes(dir, content.info.model.vocab_size);
@@ -90,15 +96,92 @@ CheckpointContent open_hugging_face(const fs::path& dir) {
   return content;
 }
 
+/// What the base's content has of the adapter's state: what training needs, and no moments.
+void take_base(CheckpointContent base, CheckpointContent& content) {
+  content.model_dir = std::move(base.model_dir);
+  content.weights_files = std::move(base.weights_files);
+  content.weights = std::move(base.weights);
+  content.left_out = std::move(base.left_out);
+  const tensor::DType dtype = content.info.model.dtype;
+  content.info.model = std::move(base.info.model);
+  content.info.model.dtype = dtype;
+  content.info.model.groups.clear();
+}
+
+/// Refuses an adapter that was trained on other weights than its base has now.
+void check_base(const CheckpointContent& content, const std::string& expected) {
+  if (expected.empty()) return;
+  if (const std::string found = base_sum(content.weights); found != expected)
+    throw data_error(
+        "its base {} has other weights than it was trained on: their XXH64 is {}, and was {}",
+        content.model_dir.string(), found, expected);
+}
+
+/// The adapter's tensors, of a model that take_base() has set.
+void open_adapter_tensors(const fs::path& dir, CheckpointContent& content) {
+  content.info.adapter = read_peft_config(dir, content.info.model);
+  content.info.adapter->base = content.model_dir.string();
+  content.adapter = map_tensors(content.adapter_files);
+  check_weights(content.adapter, content.info.trained_model());
+}
+
+CheckpointContent open_peft(const fs::path& dir, CheckpointContent base) {
+  if (!file_exists(dir / kAdapterFile))
+    throw data_error("{} is missing{}", kAdapterFile,
+                     file_exists(dir / "adapter_model.bin")
+                         ? "; adapter_model.bin is another format: save the adapter as safetensors"
+                         : "");
+  CheckpointContent content;
+  content.info.seq_len = base.info.seq_len;
+  content.info.model.dtype = base.info.model.dtype;
+  content.tokenizer = tokenizer_in(dir);
+  if (content.tokenizer.empty()) content.tokenizer = base.tokenizer;
+  content.info.tokenizer = content.tokenizer;
+  take_base(std::move(base), content);
+  content.adapter_files.push_back(SafetensorsFile::open(dir / kAdapterFile));
+  open_adapter_tensors(dir, content);
+  return content;
+}
+
+CheckpointContent open_adapter_checkpoint(const fs::path& dir, CheckpointContent base) {
+  CheckpointContent content;
+  CheckpointState state = read_checkpoint_state(dir);
+  open_files(dir, state.files, content);
+  content.info = std::move(state.info);
+  const std::vector<ParameterGroup> groups = content.info.model.groups;
+  content.tokenizer = tokenizer_or_bytes(dir, base.info.model.vocab_size, content.info.tokenizer);
+  take_base(std::move(base), content);
+  content.info.model.groups = groups;
+  check_base(content, state.base_sum);
+  open_adapter_tensors(dir, content);
+  check_sums(content.adapter);
+  content.optimizer = map_tensors(content.optimizer_files);
+  check_optimizer(content.optimizer, content.info.trained_model());
+  check_sums(content.optimizer);
+  return content;
+}
+
+CheckpointContent open_adapter(const fs::path& dir, const fs::path& base_dir) {
+  if (holds_adapter(base_dir))
+    throw data_error("its base {} holds an adapter itself; export merges that with its own base",
+                     base_dir.string());
+  CheckpointContent base = open_content(base_dir);
+  return file_exists(dir / kStateFile) ? open_adapter_checkpoint(dir, std::move(base))
+                                       : open_peft(dir, std::move(base));
+}
+
 }  // namespace
 
-CheckpointContent open_content(const fs::path& dir) {
+CheckpointContent open_content(const fs::path& dir, const fs::path& base) {
   const auto refuse = [&dir](const std::string& why) {
     return data_error("{} is not a complete checkpoint: {}{}", dir.string(), why, nearest(dir));
   };
   std::error_code ignored;
   if (!file_exists(dir)) throw refuse(why_unreadable(dir, "there is no such directory"));
   if (!fs::is_directory(dir, ignored)) throw refuse("it is not a directory");
+  if (holds_adapter(dir))
+    return about(dir,
+                 [&] { return open_adapter(dir, base.empty() ? base_of_adapter(dir) : base); });
   if (file_exists(dir / kStateFile)) return about(dir, [&] { return open_checkpoint(dir); });
   // What a checkpoint without its last file holds is not taken for a model of others.
   if (file_exists(dir / kOptimizerIndexFile)) throw refuse("state.json is missing");
@@ -107,6 +190,14 @@ CheckpointContent open_content(const fs::path& dir) {
                                 "it holds neither state.json, as checkpoints do, nor config.json, "
                                 "as Hugging Face directories do"));
   return about(dir, [&] { return open_hugging_face(dir); });
+}
+
+ModelSource source_of(const CheckpointContent& content, const fs::path& dir) {
+  ModelSource source = read_source(content.model_dir);
+  source.base_sum = base_sum(content.weights);
+  if (dir == content.model_dir) return source;
+  for (auto& [name, text] : read_side_files(dir)) source.files[name] = std::move(text);
+  return source;
 }
 
 }  // namespace troupe::stages

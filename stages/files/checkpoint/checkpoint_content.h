@@ -20,9 +20,12 @@ struct CheckpointContent {
   CheckpointContent& operator=(CheckpointContent&&) = default;
 
   CheckpointInfo info;
-  std::string tokenizer;  ///< for Tokenizer::open; empty: not known
+  std::string tokenizer;            ///< for Tokenizer::open; empty: not known
+  std::filesystem::path model_dir;  ///< where config.json is: the directory, or an adapter's base
   std::vector<SafetensorsFile> weights_files, optimizer_files;
-  TensorMap weights;    ///< by canonical names
+  std::vector<SafetensorsFile> adapter_files;  ///< none without an adapter
+  TensorMap weights;                           ///< by canonical names
+  TensorMap adapter;
   TensorMap optimizer;  ///< empty: there is no state of an optimizer
   std::vector<std::string>
       left_out;  ///< tensors of the weights' files that the model does not need
@@ -40,7 +43,13 @@ auto about(const std::filesystem::path& dir, Body&& body) {
 
 /// Opens a checkpoint (state.json, the files it lists, config.json) or a Hugging Face directory
 /// (config.json and the weights). The latter computes in float32, and its samples are as long as
-/// sequences may be, at most 2048 tokens. Throws Error{data} that names the file and what is wrong.
-CheckpointContent open_content(const std::filesystem::path& dir);
+/// sequences may be, at most 2048 tokens. Or opens an adapter's directory, of either kind, with its
+/// base, in this directory if one is given. Throws Error{data} that names the file and what is
+/// wrong.
+CheckpointContent open_content(const std::filesystem::path& dir,
+                               const std::filesystem::path& base = {});
+
+/// What checkpoints of a run that begins with this directory are to keep of it.
+ModelSource source_of(const CheckpointContent& content, const std::filesystem::path& dir);
 
 }  // namespace troupe::stages

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "stages/files/checkpoint/checkpoint.h"
@@ -21,14 +22,19 @@ struct PartFile {
   std::map<std::string, TensorLayout> tensors;
   std::vector<NamedRegion> regions;
 
-  /// Adds what this replica keeps of a parameter to the tensor of this name, which may hold others
-  /// too. `kept` has its elements, and maybe padding after them.
-  void add(const std::string& name, const ParameterInfo& info, const Parameter& parameter,
-           const tensor::Tensor& kept, const std::vector<tensor::Region>& written_regions) {
+  /// Adds a parameter, which some shards and replicas write by these regions, to the tensor of this
+  /// name, which may hold others too.
+  void add(const std::string& name, const ParameterInfo& info,
+           const std::vector<tensor::Region>& written_regions) {
     TensorLayout& layout = tensors[name];
     layout.name = name;
     layout.shape = stored_tensor(info).shape;
     layout.regions.insert(layout.regions.end(), written_regions.begin(), written_regions.end());
+  }
+
+  /// Adds what this replica writes of it. `kept` has its elements, and maybe padding after them.
+  void add(const std::string& name, const ParameterInfo& info, const Parameter& parameter,
+           const tensor::Tensor& kept) {
     const tensor::Region region = parameter.region_of(parameter.slice);
     const auto elements = static_cast<std::size_t>(region.num_elements());
     if (!parameter.owned || elements == 0) return;
@@ -69,6 +75,24 @@ std::vector<tensor::Region> written_regions(const ParameterInfo& info, const Mod
   return regions;
 }
 
+/// The numbers of the parameters that have this one's place on the replicas that share experts out
+/// (Sharding::ep), itself among them; of any other parameter itself alone.
+std::vector<std::size_t> in_place_of(std::size_t number, std::span<const ParameterInfo> all,
+                                     const ModelConfig& model, int ep) {
+  const ParameterInfo& info = all[number];
+  if (info.expert < 0 || ep == 1) return {number};
+  const auto of_expert = std::ranges::count_if(all, [&](const ParameterInfo& other) {
+    return other.layer == info.layer && other.field == info.field && other.expert == info.expert;
+  });
+  const std::int64_t held = model.experts.count / ep;
+  const std::size_t step = static_cast<std::size_t>(held * of_expert);
+  std::vector<std::size_t> numbers;
+  for (std::size_t i = number - static_cast<std::size_t>(info.expert / held) * step;
+       numbers.size() < static_cast<std::size_t>(ep); i += step)
+    numbers.push_back(i);
+  return numbers;
+}
+
 }  // namespace
 
 void write_checkpoint_part(const fs::path& dir, const Stage& stage, const ModelConfig& model,
@@ -77,22 +101,38 @@ void write_checkpoint_part(const fs::path& dir, const Stage& stage, const ModelC
   std::error_code code;
   fs::create_directories(dir, code);
   refuse_if(code, fmt::format("checkpoint {}: cannot create", dir.string()));
-  const auto infos = parameters_by_name(model);
+  const std::vector<ParameterInfo> all = parameters_of(model);
+  auto next = all.begin();  // both are in canonical order
   PartFile weights, optimizer;
   for (const Parameter& parameter : stage.parameters()) {
     if (!parameter.owned_by_stage) continue;
-    const ParameterInfo& info = infos.at(parameter.name);
+    next = std::ranges::find(next, all.end(), parameter.name, &ParameterInfo::name);
+    TROUPE_ASSERT(next != all.end());
+    const auto number = static_cast<std::size_t>(next - all.begin());
+    const ParameterInfo& info = *next;
+    if (model.adapter && !is_adapter(info)) continue;
     TROUPE_ASSERT(parameter.whole_shape == info.shape);
     TROUPE_ASSERT(parameter.region == region_of(info, model, part.sharding));
-    const auto regions = written_regions(info, model, part.sharding.size, parameter);
+    for (const std::size_t i : in_place_of(number, all, model, part.sharding.ep)) {
+      const auto regions = written_regions(all[i], model, part.sharding.size, parameter);
+      const std::string& name = all[i].stored.tensor;
+      weights.add(name, all[i], regions);
+      if (all[i].update.frozen) continue;
+      optimizer.add(exp_avg_name(name), all[i], regions);
+      optimizer.add(exp_avg_sq_name(name), all[i], regions);
+    }
+    // Of several replicas that keep all but experts alike the first writes.
+    const bool is_first = part.sharding.ep_member == 0 || !stage.buckets().empty();
+    if (!is_first && !parameter.is_expert) continue;
     const std::string& name = info.stored.tensor;
-    weights.add(name, info, parameter, parameter.kept_weight, regions);
+    weights.add(name, info, parameter, parameter.kept_weight);
     if (info.update.frozen) continue;
-    optimizer.add(exp_avg_name(name), info, parameter, parameter.exp_avg, regions);
-    optimizer.add(exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq, regions);
+    optimizer.add(exp_avg_name(name), info, parameter, parameter.exp_avg);
+    optimizer.add(exp_avg_sq_name(name), info, parameter, parameter.exp_avg_sq);
   }
   tensor::HostCopies copies(stage.stream_of(Pass::forward).device());
-  weights.write(dir / weights_file(part.part, part.num_parts), copies, written);
+  const auto weights_name = model.adapter ? adapter_part_file : weights_file;
+  weights.write(dir / weights_name(part.part, part.num_parts), copies, written);
   optimizer.write(dir / optimizer_file(part.part, part.num_parts), copies, written);
   sync_directory(dir);
 }

@@ -9,7 +9,7 @@
 #include "stages/files/checkpoint/checkpoint_content.h"
 #include "stages/files/checkpoint/checkpoint_state.h"
 #include "stages/files/hugging_face/layer_fields.h"
-#include "stages/files/hugging_face/side_files.h"
+#include "stages/files/peft/low_rank.h"
 #include "stages/files/safetensors/stored_tensor.h"
 #include "stages/storage/data_error.h"
 #include "stages/storage/parallel_jobs.h"
@@ -21,18 +21,32 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Fills `out`, which holds this region of the parameter, from the file's tensor of this name.
-void read_tensor(const TensorMap& tensors, const std::string& name, const ParameterInfo& info,
-                 const tensor::Region& region, const tensor::Tensor& out,
-                 tensor::HostCopies& copies) {
+/// A region of a parameter that is read from one tensor of the files.
+struct Reading {
+  const TensorMap& tensors;
+  std::string name;
+  const ParameterInfo& info;
+  tensor::Region region;
+  tensor::Tensor out;
+  std::uint64_t bytes;              ///< that it counts for progress
+  std::optional<LowRank> merged{};  ///< what an adapter adds to it
+};
+
+/// Fills what is read.
+void read_tensor(const Reading& reading, tensor::HostCopies& copies) {
+  const auto& [tensors, name, info, region, out, bytes, merged] = reading;
   const auto& [file, entry] = find_tensor(tensors, name, stored_tensor(info).shape);
   const std::int64_t elements = region.num_elements();
   if (elements == 0) return;
   TROUPE_ASSERT(out.data != nullptr && out.dtype == tensor::DType::f32);
   TROUPE_ASSERT(out.num_elements() >= elements);
   copies.fill({out.data, out.dtype, {elements}}, [&](const tensor::Tensor& host) {
-    file->read_floats(*entry, stored_region(info, region),
-                      {host.as<float>(), static_cast<std::size_t>(elements)}, stored_order(info));
+    const std::span floats(host.as<float>(), static_cast<std::size_t>(elements));
+    file->read_floats(*entry, stored_region(info, region), floats, stored_order(info));
+    if (!merged) return;
+    tensor::Region of_products = region;
+    of_products.row += info.stored.first_row;
+    add_low_rank(*merged, of_products, Order::rows, floats);
   });
 }
 
@@ -64,26 +78,28 @@ std::uint64_t bytes_of(std::span<const Parameter> parameters) {
   return bytes;
 }
 
-/// A region of a parameter that is read from one tensor of the files.
-struct Reading {
-  const TensorMap& tensors;
-  std::string name;
-  const ParameterInfo& info;
-  tensor::Region region;
-  tensor::Tensor out;
-  std::uint64_t bytes;  ///< that it counts for progress
-};
+bool has_adapter(std::span<const Parameter> parameters) {
+  return std::ranges::any_of(parameters,
+                             [](const Parameter& p) { return p.name.starts_with(kAdapterPrefix); });
+}
+
+/// What the adapter adds to the parameter, if there is one.
+std::optional<LowRank> low_rank_of(const CheckpointContent& content, const ParameterInfo& info) {
+  if (!content.info.adapter) return std::nullopt;
+  return find_low_rank(content.adapter, info.stored.tensor, content.info.adapter->scale());
+}
 
 /// What a stage keeps of the parameter, of its moments too if there is an `optimizer`. Frozen
 /// parameters have none, and count as if they had.
 void add_readings(const CheckpointContent& content, const ParameterInfo& info,
                   const Parameter& parameter, bool without_state, std::vector<Reading>& readings) {
   const std::string& name = info.stored.tensor;
+  const TensorMap& weights = is_adapter(info) ? content.adapter : content.weights;
   const auto add_slice = [&](int slice, const tensor::Tensor& weight, const tensor::Tensor& exp_avg,
                              const tensor::Tensor& exp_avg_sq) {
     const tensor::Region kept = parameter.region_of(slice);
     const bool has_moments = !without_state && !parameter.update.frozen;
-    readings.push_back({content.weights, name, info, kept, weight,
+    readings.push_back({weights, name, info, kept, weight,
                         bytes_of(kept) * (without_state || has_moments ? 1 : 3)});
     if (!has_moments) return;
     readings.push_back(
@@ -113,10 +129,9 @@ void read_all(const std::vector<Reading>& readings, tensor::Device& device, int 
   carry_out(threads_within_memory(threads, readings, device), readings.size(), [&]() -> Job {
     const auto copies = std::make_shared<tensor::HostCopies>(device);
     return [&, copies](std::size_t number) {
-      const auto& [tensors, name, info, region, out, bytes] = readings[number];
-      read_tensor(tensors, name, info, region, out, *copies);
+      read_tensor(readings[number], *copies);
       copies->synchronize();
-      sum.add(bytes);
+      sum.add(readings[number].bytes);
     };
   });
   sum.finish();
@@ -138,7 +153,7 @@ class OpenCheckpoint final : public CheckpointReader {
   const CheckpointInfo& info() const override { return content_.info; }
   std::string tokenizer() const override { return content_.tokenizer; }
   ModelSource source() const override {
-    return about(dir_, [this] { return read_source(dir_); });
+    return about(dir_, [this] { return source_of(content_, dir_); });
   }
   void check_model(const ModelConfig& model) const override;
 
@@ -150,7 +165,8 @@ class OpenCheckpoint final : public CheckpointReader {
     };
     std::vector<Part> parts;
     std::uint64_t total = 0;
-    for (const auto* files : {&content_.weights_files, &content_.optimizer_files})
+    for (const auto* files :
+         {&content_.weights_files, &content_.adapter_files, &content_.optimizer_files})
       for (const SafetensorsFile& file : *files) {
         total += file.bytes_with_sums();
         for (const TensorEntry& entry : file.tensors())
@@ -169,13 +185,20 @@ class OpenCheckpoint final : public CheckpointReader {
   }
 
   void load(Stage& stage, bool weights_only, const Progress& progress, int threads) const override {
-    const auto infos = parameters_by_name(content_.info.model);
+    const auto infos = parameters_by_name(content_.info.trained_model());
     const bool without_state = weights_only || content_.optimizer.empty();
+    const bool merges = content_.info.adapter && !has_adapter(stage.parameters());
     ProgressSum loaded(progress, bytes_of(stage.parameters()) * (without_state ? 1 : 3));
     about(dir_, [&] {
       std::vector<Reading> readings;
-      for (const Parameter& parameter : stage.parameters())
-        add_readings(content_, info_of(infos, parameter), parameter, without_state, readings);
+      for (const Parameter& parameter : stage.parameters()) {
+        if (!content_.info.adapter && parameter.name.starts_with(kAdapterPrefix)) continue;
+        const ParameterInfo& info = info_of(infos, parameter);
+        const std::size_t before = readings.size();
+        add_readings(content_, info, parameter, without_state, readings);
+        for (std::size_t i = before; merges && i < readings.size(); ++i)
+          readings[i].merged = low_rank_of(content_, info);
+      }
       read_all(readings, stage.stream_of(Pass::forward).device(), threads, loaded);
     });
     stage.weights_changed();
@@ -190,7 +213,8 @@ class OpenCheckpoint final : public CheckpointReader {
       for (const Parameter& parameter : parameters) {
         const ParameterInfo& info = info_of(infos, parameter);
         readings.push_back({content_.weights, info.stored.tensor, info, parameter.region,
-                            parameter.weight, bytes_of(parameter.region)});
+                            parameter.weight, bytes_of(parameter.region),
+                            low_rank_of(content_, info)});
       }
       read_all(readings, device, threads, loaded);
     });
@@ -246,12 +270,20 @@ void OpenCheckpoint::check_model(const ModelConfig& model) const {
     compare_rotary(own.rotary, model.rotary, compare);
   if (traits.has_experts) compare_experts(own.experts, model.experts, compare);
   compare("config", layer_text_of(own), layer_text_of(model));
+  if (!content_.info.adapter || !model.adapter) return;
+  const Adapter &saved = *content_.info.adapter, &wanted = *model.adapter;
+  compare("adapter.rank", saved.rank, wanted.rank);
+  compare("adapter.alpha", saved.alpha, wanted.alpha);
+  compare("adapter.rslora", saved.rslora, wanted.rslora);
+  compare("adapter.targets", fmt::format("{}", fmt::join(saved.targets, ", ")),
+          fmt::format("{}", fmt::join(wanted.targets, ", ")));
 }
 
 }  // namespace
 
-std::unique_ptr<CheckpointReader> CheckpointReader::open(const fs::path& dir) {
-  return std::make_unique<OpenCheckpoint>(dir, open_content(dir));
+std::unique_ptr<CheckpointReader> CheckpointReader::open(const fs::path& dir,
+                                                         const fs::path& base) {
+  return std::make_unique<OpenCheckpoint>(dir, open_content(dir, base));
 }
 
 }  // namespace troupe::stages

@@ -103,7 +103,8 @@ void write_checkpoint_state(const std::filesystem::path& dir, const CheckpointSt
       {"tokenizer", state.info.tokenizer},
       {"files", files},
   };
-  for (const StoredTensor& tensor : stored_tensors(state.info.model))
+  if (!state.base_sum.empty()) content["base"] = {{"xxh64", state.base_sum}};
+  for (const StoredTensor& tensor : saved_tensors(state.info.model))
     if (tensor.frozen) content["frozen"].push_back(tensor.name);
   if (const auto& training = state.info.training)
     content["training"] = {{"seed", training->seed},
@@ -137,6 +138,8 @@ CheckpointState read_checkpoint_state(const std::filesystem::path& dir) {
   state.info.model.groups = parse_frozen(content, path);
   state.info.training = parse_training(content, path);
   state.files = parse_files(content, path);
+  if (const auto base = content.find("base"); base != content.end())
+    state.base_sum = get_member<std::string>(*base, "xxh64", path);
   if (state.info.step < 0 || state.info.next_sample < 0 || state.info.seq_len < 1)
     throw data_error("{}: step {}, next_sample {} or seq_len {} is out of range", path.string(),
                      state.info.step, state.info.next_sample, state.info.seq_len);

@@ -22,6 +22,7 @@ struct FileRecord {
 struct CheckpointState {
   CheckpointInfo info;
   std::map<std::string, FileRecord> files;
+  std::string base_sum{};  ///< base_sum() of the model that an adapter is for; empty: of none
 };
 
 /// Size and checksum of a file of a checkpoint. Throws Error{data} naming it.

@@ -10,8 +10,9 @@
 #include "stages/files/hugging_face/hf_tokenizer.h"
 #include "stages/files/hugging_face/side_files.h"
 #include "stages/files/hugging_face/weight_files.h"
-#include "stages/files/safetensors/finite_values.h"
-#include "stages/files/safetensors/region_writer.h"
+#include "stages/files/peft/low_rank.h"
+#include "stages/files/safetensors/tensor_copies.h"
+#include "stages/storage/data_error.h"
 #include "stages/storage/output_file.h"
 #include "tensor/errors/error.h"
 
@@ -21,90 +22,33 @@ namespace {
 namespace fs = std::filesystem;
 using tensor::Region;
 
-/// Most bytes of a region without a checksum, but for one that is a single row.
-constexpr std::int64_t kRegionBytes = std::int64_t{16} << 20;
-
-/// The regions in which a tensor is copied.
-std::vector<Region> regions_of(const TensorEntry& entry) {
-  std::vector<Region> regions;
-  for (const RegionSum& sum : entry.sums) regions.push_back(sum.region);
-  if (!regions.empty()) return regions;
-  const Region& whole = entry.whole;
-  const auto row_bytes =
-      std::max<std::int64_t>(1, whole.columns * static_cast<std::int64_t>(entry.element_bytes));
-  const std::int64_t most = std::max<std::int64_t>(1, kRegionBytes / row_bytes);
-  for (std::int64_t row = 0; row < whole.rows; row += most) {
-    regions.push_back(whole);
-    regions.back().row = row;
-    regions.back().rows = std::min(most, whole.rows - row);
-  }
-  return regions;
-}
-
-/// The bytes of a region in a copy of this dtype. Throws Error{data} for a number that is not
-/// finite, or not in the copy.
-std::vector<std::byte> read(const TensorPlace& place, const Region& region,
-                            std::optional<WeightDType> dtype) {
-  const TensorEntry& entry = *place.entry;
-  const ElementsOf of{.tensor = entry.name, .file = place.file->path(), .region = region};
-  const auto elements = static_cast<std::size_t>(region.num_elements());
-  const auto stored = weight_dtype(entry.dtype);
-  if (!dtype || dtype == stored) {
-    std::vector<std::byte> bytes(elements * entry.element_bytes);
-    place.file->read(entry, region, bytes);
-    if (const auto fault = not_finite(of, bytes, *stored)) throw *fault;
-    return bytes;
-  }
-  std::vector<float> floats(elements);
-  place.file->read_floats(entry, region, floats);
-  std::vector<std::byte> bytes(elements * size_of(*dtype));
-  narrow(floats, *dtype, bytes);
-  if (const auto fault = out_of_range(of, floats, bytes, *dtype)) throw *fault;
-  return bytes;
-}
-
-TensorLayout layout_of(const std::string& name, const TensorEntry& entry,
-                       std::optional<WeightDType> dtype) {
-  return {.name = name,
-          .dtype = dtype ? traits_of(*dtype).stored : std::string_view(entry.dtype),
-          .shape = tensor::Shape(entry.shape),
-          .regions = regions_of(entry)};
-}
-
-/// The layout of a file with these tensors.
-SafetensorsLayout layout_of(const TensorMap& tensors, std::optional<WeightDType> dtype) {
-  std::vector<TensorLayout> layouts;
-  for (const auto& [name, place] : tensors) layouts.push_back(layout_of(name, *place.entry, dtype));
-  return SafetensorsLayout(std::move(layouts));
-}
-
-/// Copies these tensors into one file.
-SafetensorsFile copy_file(const TensorMap& tensors, const SafetensorsLayout& layout,
-                          const fs::path& path, std::optional<WeightDType> dtype,
-                          const std::stop_token& stop, ProgressSum& written) {
-  OutputFile file = OutputFile::create(path);
-  file.write(layout.head());
-  file.resize(layout.size());
-  for (const auto& [name, place] : tensors)
-    for (const Region& region : regions_of(*place.entry)) {
-      if (stop.stop_requested()) throw Error(ErrorKind::retry, "stopped half way");
-      const std::vector<std::byte> bytes = read(place, region, dtype);
-      write_region(file, layout, {name, region, bytes});
-      written.add(bytes.size());
-    }
-  file.sync_and_close();
-  return SafetensorsFile::open(path);
+/// The copies of a model's weights: with its adapter added to them, if there is one.
+CopiedAs merged(const CheckpointContent& content, std::optional<WeightDType> dtype) {
+  CopiedAs as{.dtype = dtype};
+  if (!content.info.adapter) return as;
+  const bool transposed = content.info.model.kind == ModelKind::gpt2;  // as all its targets are
+  as.change = [&content, transposed](const std::string& tensor) -> TensorChange {
+    const auto matrices = find_low_rank(content.adapter, tensor, content.info.adapter->scale());
+    if (!matrices) return {};
+    return [matrices, transposed](const Region& region, std::span<float> elements) {
+      const auto& [row, rows, column, columns] = region;
+      if (!transposed) return add_low_rank(*matrices, region, Order::rows, elements);
+      add_low_rank(*matrices, {.row = column, .rows = columns, .column = row, .columns = rows},
+                   Order::columns, elements);
+    };
+  };
+  return as;
 }
 
 /// The name of file `part` of `num_parts`, counted from 0.
 using FileName = std::function<std::string(int part, int num_parts)>;
 
 /// Copies the weights of a model into new files of the directory, as many as they lie in, of this
-/// dtype or as they are stored. Each tensor is copied in regions of 16 MiB, or those that have a
-/// checksum each, which is compared; the copies have one each.
+/// dtype or as they are stored.
 std::vector<SafetensorsFile> copy_weights(const CheckpointContent& content, const fs::path& dir,
                                           const FileName& name, std::optional<WeightDType> dtype,
                                           const std::stop_token& stop, const Progress& progress) {
+  const CopiedAs as = merged(content, dtype);
   std::vector<TensorMap> parts;
   std::vector<SafetensorsLayout> layouts;
   std::uint64_t total = 0;
@@ -113,7 +57,7 @@ std::vector<SafetensorsFile> copy_weights(const CheckpointContent& content, cons
     for (const auto& [tensor, place] : content.weights)
       if (place.file == &file) tensors.emplace(tensor, place);
     if (tensors.empty()) continue;
-    layouts.push_back(layout_of(tensors, dtype));
+    layouts.push_back(copied_layout(tensors, as));
     total += layouts.back().size() - layouts.back().head().size();
     parts.push_back(std::move(tensors));
   }
@@ -121,16 +65,15 @@ std::vector<SafetensorsFile> copy_weights(const CheckpointContent& content, cons
   std::vector<SafetensorsFile> copies;
   const int num_parts = static_cast<int>(parts.size());
   for (std::size_t part = 0; part < parts.size(); ++part)
-    copies.push_back(copy_file(parts[part], layouts[part],
-                               dir / name(static_cast<int>(part), num_parts), dtype, stop,
-                               written));
+    copies.push_back(copy_tensors(parts[part], layouts[part],
+                                  dir / name(static_cast<int>(part), num_parts), as, stop,
+                                  written));
   return copies;
 }
 
-ModelCopy copied(const fs::path& from, const CheckpointContent& content,
-                 const ModelSource& source) {
+ModelCopy copied(const CheckpointContent& content, const ModelSource& source) {
   ModelCopy copy{.files = {},
-                 .unused_fields = read_hf_config(from / kConfigFile).unused,
+                 .unused_fields = read_hf_config(content.model_dir / kConfigFile).unused,
                  .left_out = content.left_out,
                  .tokenizer = about_tokenizer(content.tokenizer)};
   for (const auto& [name, text] : source.files) copy.files.push_back(name);
@@ -147,7 +90,12 @@ std::string recorded_tokenizer(const std::string& tokenizer) {
 ModelCopy import_model(const fs::path& from, const fs::path& to, const std::stop_token& stop,
                        const Progress& progress) {
   const CheckpointContent content = open_content(from);
-  const ModelSource source = read_source(from);
+  if (content.info.adapter)
+    throw data_error(
+        "{} holds an adapter, which a checkpoint cannot be made of; export merges it with its base "
+        "{}, and adapter.from trains it",
+        from.string(), content.model_dir.string());
+  const ModelSource source = source_of(content, from);
   PublishedDirectory directory(to);
   const fs::path& dir = directory.path();
   CheckpointState state;
@@ -168,13 +116,13 @@ ModelCopy import_model(const fs::path& from, const fs::path& to, const std::stop
                 .training = std::nullopt};
   write_checkpoint_state(dir, state);
   directory.publish();
-  return copied(from, content, source);
+  return copied(content, source);
 }
 
 ModelCopy export_model(const fs::path& from, const fs::path& to, std::optional<WeightDType> dtype,
                        const std::stop_token& stop, const Progress& progress) {
   const CheckpointContent content = open_content(from);
-  const ModelSource source = read_source(from);
+  const ModelSource source = source_of(content, from);
   PublishedDirectory directory(to);
   const fs::path& dir = directory.path();
   const auto name = [](int part, int num_parts) {
@@ -186,7 +134,7 @@ ModelCopy export_model(const fs::path& from, const fs::path& to, std::optional<W
                    dtype ? with_dtype(source.config, name_of(*dtype)) : source.config);
   for (const auto& [file, text] : source.files) write_whole_file(dir / file, text);
   directory.publish();
-  return copied(from, content, source);
+  return copied(content, source);
 }
 
 }  // namespace troupe::stages

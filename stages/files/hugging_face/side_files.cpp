@@ -31,20 +31,24 @@ bool is_kept(const fs::directory_entry& entry) {
   const std::string ending = entry.path().extension().string();
   std::error_code ignored;
   return entry.is_regular_file(ignored) && !name.starts_with('.') && name != kConfigFile &&
-         name != kStateFile && !name.ends_with(".index.json") &&
+         name != kStateFile && name != kAdapterConfigFile && !name.ends_with(".index.json") &&
          std::ranges::count(kKeptEndings, ending) > 0;
 }
 
 }  // namespace
 
 ModelSource read_source(const fs::path& dir) {
-  ModelSource source{.config = read_whole_file(dir / kConfigFile, kMaxBytes), .files = {}};
+  return {.config = read_whole_file(dir / kConfigFile, kMaxBytes), .files = read_side_files(dir)};
+}
+
+std::map<std::string, std::string> read_side_files(const fs::path& dir) {
+  std::map<std::string, std::string> files;
   std::error_code code;
   for (fs::directory_iterator entry(dir, code), end; !code && entry != end; entry.increment(code))
     if (is_kept(*entry) && fs::file_size(entry->path(), code) <= kMaxBytes)
-      source.files[entry->path().filename().string()] = read_whole_file(entry->path(), kMaxBytes);
+      files[entry->path().filename().string()] = read_whole_file(entry->path(), kMaxBytes);
   if (code) throw data_error("{}: cannot be listed: {}", dir.string(), code.message());
-  return source;
+  return files;
 }
 
 std::map<std::string, std::string> side_files(const ModelSource& source,

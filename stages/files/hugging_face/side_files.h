@@ -13,12 +13,16 @@ struct ModelSource {
   /// Contents of the files beside it, by name; in a run with those of its tokenizer (side_files),
   /// so that no checkpoint depends on files which may change while it trains.
   std::map<std::string, std::string> files;
+  /// What tells its weights from others (base_sum()): an adapter's checkpoint names its base so.
+  std::string base_sum{};
 };
 
 /// Reads config.json and the files of a model's directory which are neither weights nor about them:
 /// tokenizer, generation settings, chat templates, licence. They are those with the endings of text
 /// and of tokenizers, at most 100 MB each; folders are left out. Throws Error{data}.
 ModelSource read_source(const std::filesystem::path& dir);
+/// Reads the files without config.json, which need not be there.
+std::map<std::string, std::string> read_side_files(const std::filesystem::path& dir);
 
 /// The files, besides config.json, of a checkpoint of a model that was trained with this tokenizer:
 /// those of the source. If the tokenizer is not the source's, its files (hf_tokenizer_files) take

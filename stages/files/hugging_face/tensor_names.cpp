@@ -4,6 +4,7 @@
 #include <set>
 #include <string_view>
 
+#include "stages/files/hugging_face/fused_experts.h"
 #include "stages/files/safetensors/stored_tensor.h"
 #include "stages/storage/data_error.h"
 #include "tensor/errors/error.h"
@@ -66,7 +67,7 @@ void leave_out_tied_head(NamedTensors& named, const ModelConfig& model) {
 NamedTensors canonical_names(const TensorMap& found, const ModelConfig& model) {
   const auto expected = names_of(model);
   NamedTensors named;
-  for (const auto& [name, place] : found) {
+  for (const auto& [name, place] : split_experts(found, model, named.parts)) {
     const std::string prefixed = traits_of(model.kind).name_prefix + std::string(name);
     if (!expected.contains(name) && is_constant(name, model.kind)) {
       named.left_out.push_back(name);

@@ -25,7 +25,7 @@ void check_tensors(const TensorMap& tensors, const ModelConfig& model, const Nam
     throw data_error("{} tensors cannot make a model of {} layers", tensors.size(),
                      model.num_hidden_layers);
   std::set<std::string, std::less<>> expected;
-  for (const StoredTensor& tensor : stored_tensors(model))
+  for (const StoredTensor& tensor : saved_tensors(model))
     for (const std::string& name : names_of(tensor)) {
       find_tensor(tensors, name, tensor.shape);
       expected.insert(name);

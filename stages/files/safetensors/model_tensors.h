@@ -19,7 +19,7 @@ using TensorMap = std::map<std::string, TensorPlace, std::less<>>;
 /// Maps the tensors of all files by name. Throws Error{data} for a name that two files hold.
 TensorMap map_tensors(std::span<const SafetensorsFile> files);
 
-/// Throw Error{data} unless the map holds exactly the model's tensors, or exactly their
+/// Throw Error{data} unless the map holds exactly the model's saved_tensors(), or exactly their
 /// optimizer state (none of frozen ones), of a WeightDType and in their shapes, and a checksum for
 /// every region of them; the message names the tensor and, if one was not written, the region.
 void check_weights(const TensorMap& tensors, const ModelConfig& model);

@@ -101,6 +101,8 @@ class SafetensorsFile {
   /// Error{data}, too.
   void read_floats(const TensorEntry& entry, const tensor::Region& wanted, std::span<float> out,
                    Order order = Order::rows) const;
+  /// Up to so many bytes from a tensor's begin, as they are: no checksum is compared.
+  std::vector<std::byte> first_bytes(const TensorEntry& entry, std::size_t most) const;
   /// Checks the bytes of every tensor that has an XXH64, and reports them region by region.
   void verify(ProgressSum& verified) const;
   /// Does that for one region of a tensor of tensors(), in any thread.

@@ -88,6 +88,14 @@ void SafetensorsFile::read_floats(const TensorEntry& entry, const Region& wanted
   if (fault) throw *fault;
 }
 
+std::vector<std::byte> SafetensorsFile::first_bytes(const TensorEntry& entry,
+                                                    std::size_t most) const {
+  std::vector<std::byte> bytes(
+      static_cast<std::size_t>(std::min<std::uint64_t>(most, entry.num_bytes())));
+  InputFile::open(path_).read(data_offset_ + entry.begin, bytes);
+  return bytes;
+}
+
 void SafetensorsFile::verify(ProgressSum& verified) const {
   for (const TensorEntry& entry : header_.tensors)
     for (const RegionSum& expected : entry.sums) verify(entry, expected, verified);

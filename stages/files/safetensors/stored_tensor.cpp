@@ -18,6 +18,15 @@ std::vector<StoredTensor> stored_tensors(const ModelConfig& model) {
   return tensors;
 }
 
+std::vector<StoredTensor> saved_tensors(const ModelConfig& model) {
+  std::vector<StoredTensor> tensors = stored_tensors(model);
+  if (model.adapter)
+    std::erase_if(tensors, [](const StoredTensor& tensor) {
+      return !tensor.name.starts_with(kAdapterPrefix);
+    });
+  return tensors;
+}
+
 tensor::Region stored_region(const ParameterInfo& info, const tensor::Region& region) {
   const auto& [row, rows, column, columns] = region;
   const std::int64_t stored_row = info.stored.first_row + row;

@@ -23,6 +23,9 @@ StoredTensor stored_tensor(const ParameterInfo& info);
 /// Every tensor of the model, once.
 std::vector<StoredTensor> stored_tensors(const ModelConfig& model);
 
+/// The tensors that a checkpoint of the model holds: all, or only the adapter's if it has one.
+std::vector<StoredTensor> saved_tensors(const ModelConfig& model);
+
 /// A region of the parameter in the coordinates of its tensor, and the order in which memory that
 /// holds the parameter's region row by row holds the tensor's.
 tensor::Region stored_region(const ParameterInfo& info, const tensor::Region& region);
