@@ -19,6 +19,7 @@ using tensor::FieldFault;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 20;
 constexpr std::int64_t kMaxVocab = std::int64_t{1} << 24;
 constexpr std::int64_t kMaxLayers = std::int64_t{1} << 12;
+constexpr std::int64_t kMaxExperts = std::int64_t{1} << 18;  // of all layers together
 
 struct Range {
   std::string_view name;
@@ -130,11 +131,13 @@ FieldFault check_layers(const ModelConfig& c) {
 }
 
 /// What is wrong with the experts of a layer.
-FieldFault check_expert_sizes(const Experts& e) {
-  for (const Range& range :
-       {Range{"num_experts", e.count, kMaxSize}, Range{"num_experts_per_tok", e.per_token, e.count},
-        Range{"moe_intermediate_size", e.width, kMaxSize / e.count},
-        Range{"decoder_sparse_step", e.sparse_step, kMaxLayers}})
+FieldFault check_expert_sizes(const ModelConfig& c) {
+  const Experts& e = c.experts;
+  const Range count{"num_experts", e.count, kMaxExperts / c.num_hidden_layers};
+  if (auto why = check_range(count); !why.empty()) return why;
+  for (const Range& range : {Range{"num_experts_per_tok", e.per_token, e.count},
+                             Range{"moe_intermediate_size", e.width, kMaxSize / e.count},
+                             Range{"decoder_sparse_step", e.sparse_step, kMaxLayers}})
     if (auto why = check_range(range); !why.empty()) return why;
   return {};
 }
@@ -147,8 +150,7 @@ FieldFault check_experts(const ModelConfig& c) {
                                   "not {}",
                                   e.count, name_of(c.kind))};
   }
-  if (e.count < 1) return check_range({"num_experts", e.count, kMaxSize});
-  if (auto why = check_expert_sizes(e); !why.empty()) return why;
+  if (auto why = check_expert_sizes(c); !why.empty()) return why;
   for (const int layer : e.dense_layers)
     if (layer < 0 || layer >= c.num_hidden_layers)
       return {&e.dense_layers, fmt::format("mlp_only_layers has {}, but layers are 0 to {}", layer,

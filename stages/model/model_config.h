@@ -180,8 +180,8 @@ struct ParameterInfo {
 /// down, norm after it; of gpt2 norm, q, k, v, o, norm, c_fc, c_proj. A layer with experts has in
 /// the place of gate, up and down: the router, gate and up of each expert in turn, down of each.
 /// Where there are biases, they follow the weights that one product computes with: those of q, k
-/// and v all three, those of gate and up both. Behind them are an adapter's. The head is absent if embeddings are tied, positions
-/// are if they are rotary; a value head is score.
+/// and v all three, those of gate and up both. Behind them are an adapter's. The head is absent if
+/// embeddings are tied, positions are if they are rotary; a value head is score.
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config);
 std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& config);
 std::int64_t num_parameters(const ModelConfig& config);

@@ -91,6 +91,7 @@ CheckpointContent open_hugging_face(const fs::path& dir) {
   content.weights_files = open_weight_files(dir);
   NamedTensors named = canonical_names(map_tensors(content.weights_files), content.info.model);
   content.weights = std::move(named.tensors);
+  content.weight_parts = std::move(named.parts);
   content.left_out = std::move(named.left_out);
   check_weights(content.weights, content.info.model);
   return content;
@@ -100,6 +101,7 @@ CheckpointContent open_hugging_face(const fs::path& dir) {
 void take_base(CheckpointContent base, CheckpointContent& content) {
   content.model_dir = std::move(base.model_dir);
   content.weights_files = std::move(base.weights_files);
+  content.weight_parts = std::move(base.weight_parts);
   content.weights = std::move(base.weights);
   content.left_out = std::move(base.left_out);
   const tensor::DType dtype = content.info.model.dtype;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <list>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct CheckpointContent {
   std::filesystem::path model_dir;  ///< where config.json is: the directory, or an adapter's base
   std::vector<SafetensorsFile> weights_files, optimizer_files;
   std::vector<SafetensorsFile> adapter_files;  ///< none without an adapter
+  std::list<TensorEntry> weight_parts;         ///< NamedTensors::parts
   TensorMap weights;                           ///< by canonical names
   TensorMap adapter;
   TensorMap optimizer;  ///< empty: there is no state of an optimizer
