@@ -42,6 +42,7 @@ std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const Clu
                       shape.mesh.sequence_parallel ? " sp " : " ", spec.batch.micro,
                       spec.batch.seq_len, static_cast<int>(spec.batch.documents),
                       spec.model.hidden_size, name_of(spec.model.dtype));
+  if (shape.mesh.ep > 1) text += fmt::format(" ep{}", shape.mesh.ep);
   for (const RunSpec::Width& width : shape.mesh.widths)
     text += fmt::format(" {}x{}", width.dp, width.tp);
   return stages::xxh64(text);
@@ -120,7 +121,7 @@ std::vector<int> tied_ranks_of(const RunSpec& spec, const ClusterShape& shape, R
   std::vector<int> ranks;
   // If there are two copies, the embedding of one and the head of the other lie on the same rank,
   // and the exchange with the mirror sums both.
-  if (!spec.model.tie_word_embeddings || shape.layout.copies() > 1 || first == last ||
+  if (!spec.model.tie_word_embeddings || spec.model.adapter || shape.layout.copies() > 1 || first == last ||
       (place.stage != first && place.stage != last))
     return ranks;
   const bool are_alike = shape.mesh.width(first) == shape.mesh.width(last);
@@ -185,6 +186,16 @@ std::vector<int> sharing_ranks(const RankAssembly& part) {
   return {first, first + count};
 }
 
+bool is_first_holder(const RankAssembly& part) {
+  return part.place.replica < std::max(part.stage.state.count, part.stage.sharding.ep);
+}
+
+bool is_told_of(const RankAssembly& part, const stages::Parameter& parameter) {
+  const stages::Sharding& sharding = part.stage.sharding;
+  return part.place.replica < part.stage.state.count ||
+         (parameter.is_expert && part.place.replica < sharding.ep);
+}
+
 std::vector<int> instance_ranks(const RankAssembly& part) {
   const auto count = static_cast<std::size_t>(part.stage.state.count);
   std::vector<int> ranks;
@@ -193,6 +204,24 @@ std::vector<int> instance_ranks(const RankAssembly& part) {
        i < part.replica_ranks.size(); i += count)
     ranks.push_back(part.replica_ranks[i]);
   return ranks;
+}
+
+std::vector<int> expert_sharing_ranks(const RankAssembly& part) {
+  const auto ep = static_cast<std::size_t>(part.stage.sharding.ep);
+  const std::vector<int> sharing = sharing_ranks(part);
+  std::vector<int> ranks;
+  if (ep == 1 || sharing.size() == ep) return ranks;
+  for (auto i = static_cast<std::size_t>(part.stage.sharding.ep_member); i < sharing.size();
+       i += ep)
+    ranks.push_back(sharing[i]);
+  return ranks;
+}
+
+std::vector<int> expert_ranks(const RankAssembly& part) {
+  const int ep = part.stage.sharding.ep;
+  if (ep == 1) return {};
+  const auto first = part.replica_ranks.begin() + part.place.replica / ep * ep;
+  return {first, first + ep};
 }
 
 std::set<int> peers_of(const RankAssembly& part) {

@@ -55,13 +55,18 @@ RankAssembly part_of_run(const Assembly& assembly, const RunSpec& spec, const Cl
                          int rank, const CopyRing& ring = {});
 /// The replicas that divide training state with the rank: all replica_ranks, or its instance.
 std::vector<int> sharing_ranks(const RankAssembly& part);
+/// Whether no replica before this one keeps all that it keeps: it saves, and tells, what it has.
+bool is_first_holder(const RankAssembly& part);
+/// Whether that is so of a parameter.
+bool is_told_of(const RankAssembly& part, const stages::Parameter& parameter);
 /// The replica_ranks that keep the same slices, one in each instance; empty if there is one
 /// instance.
 std::vector<int> instance_ranks(const RankAssembly& part);
-/// The replicas, of those that divide training state with the rank, that hold the same experts, its
-/// own among them; and the neighbours with which it shares the experts out. Empty if one replica
-/// holds all.
+/// The sharing_ranks() that hold the same experts; empty if none but the rank itself does, and if
+/// all hold all.
 std::vector<int> expert_sharing_ranks(const RankAssembly& part);
+/// The ranks of neighbouring replicas that share out the experts with it, in order; empty if each
+/// holds all.
 std::vector<int> expert_ranks(const RankAssembly& part);
 /// Ranks with which the rank exchanges anything in a step; its own may be among them.
 std::set<int> peers_of(const RankAssembly& part);

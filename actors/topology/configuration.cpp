@@ -39,7 +39,8 @@ int Members::rank_of_id(int id) const {
 std::string to_string(const RunSpec::Mesh& mesh) {
   const char* const sequence = mesh.sequence_parallel ? " with sequence parallelism" : "";
   if (mesh.is_even())
-    return fmt::format("pp {} x dp {}{}", mesh.pp, mesh.dp,
+    return fmt::format("pp {} x dp {}{}{}", mesh.pp, mesh.dp,
+                       mesh.ep > 1 ? fmt::format(" (ep {})", mesh.ep) : "",
                        mesh.tp > 1 ? fmt::format(" x tp {}{}", mesh.tp, sequence) : "");
   std::vector<std::string> stages;
   for (const RunSpec::Width& width : mesh.widths)
@@ -110,8 +111,11 @@ int first_rank_of(const RunSpec::Mesh& mesh, int replica) {
 
 stages::Sharding sharding_at(const RunSpec::Mesh& mesh, const RankPlace& place) {
   const int size = mesh.width(place.stage).tp;
-  return {
-      .size = size, .shard = place.shard, .sequence_parallel = mesh.sequence_parallel && size > 1};
+  return {.size = size,
+          .shard = place.shard,
+          .sequence_parallel = mesh.sequence_parallel && size > 1,
+          .ep = mesh.ep,
+          .ep_member = place.replica % mesh.ep};
 }
 
 stages::Sharding sharding_of(const ClusterShape& shape, int rank) {

@@ -56,6 +56,18 @@ std::int64_t num_tokens(const RunSpec& spec, const RankAssembly& part) {
   return spec.batch.global / replicas / part.stage.micro * numbers + 2;
 }
 
+/// Rows that travel to a replica's experts and back: all that a microbatch has may go to one of the
+/// neighbours, which uneven loads seldom come near. The memory of messages that never come is not
+/// touched.
+CollectiveMemory tokens_of_experts(const RankAssembly& part, const std::vector<int>& neighbours) {
+  const stages::ModelConfig& model = part.stage.model;
+  const std::int64_t rows = part.stage.rows().capacity * model.experts.per_token;
+  return LargestCollective(neighbours)
+      .gathered(rows * model.hidden_size, tensor::size_of(model.dtype))
+      .gathered(rows, kFloat)
+      .room(kOfPass);
+}
+
 }  // namespace
 
 std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) {
@@ -64,12 +76,13 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
   const stages::StateSharding& state = part.stage.state;
   const int buckets = traffic.at_once;
   const std::vector<int> sharing = sharing_ranks(part);
-  LargestCollective of_replicas(sharing);
-  of_replicas.gathered(traffic.sums, kNumber);
-  if (state.count > 1)
-    of_replicas.gathered(traffic.slice, kFloat);
-  else
-    of_replicas.reduced(traffic.bucket, tensor::size_of(spec.data_parallel.wire));
+  const auto of_replicas = [&](const std::vector<int>& ranks) {
+    LargestCollective largest(ranks);
+    largest.gathered(traffic.sums, kNumber);
+    return state.count > 1
+               ? largest.gathered(traffic.slice, kFloat)
+               : largest.reduced(traffic.bucket, tensor::size_of(spec.data_parallel.wire));
+  };
   // The loss of a divided vocabulary sums three numbers for each row at most.
   const LargestCollective activations =
       LargestCollective(part.shard_ranks)
@@ -91,7 +104,7 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
   const std::string stage = " of stage " + std::to_string(part.place.stage);
   const std::string shards = "shards" + stage + ", ", gathered = "weights" + stage + ", ";
   add_reduced(tied, "tied embedding", part.tied_ranks, traffic.tied, 1);
-  add(replicas, "replicas" + stage, sharing, of_replicas.room(buckets));
+  add(replicas, "replicas" + stage, sharing, of_replicas(sharing).room(buckets));
   add_reduced(instances, "instances" + stage, instance_ranks(part), traffic.slice, buckets);
   // One after the other: pieces of one forward keep the wire busy, and twins are to take little
   // more than the state that they keep.
@@ -116,6 +129,12 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
     add_reduced(shard_gradients, shards + "gradients", part.shard_ranks, traffic.norms, buckets);
   add_reduced(kv_head, shards + "key and value heads", part.kv_head_ranks, traffic.kv_heads,
               buckets);
+  const std::string experts = "experts" + stage;
+  const std::vector<int> holders = expert_sharing_ranks(part), neighbours = expert_ranks(part);
+  add(expert_replicas, experts, holders, of_replicas(holders).room(buckets));
+  const CollectiveMemory tokens = tokens_of_experts(part, neighbours);
+  add(expert_forwards, experts + ", forwards", neighbours, tokens);
+  add(expert_backwards, experts + ", backwards", neighbours, tokens);
   return groups;
 }
 

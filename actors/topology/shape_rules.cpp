@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "actors/topology/schedule_kinds.h"
@@ -23,6 +24,31 @@ std::string fault_of_shards(const RunSpec& spec, bool sequence_parallel, int tp)
   return "with sequence parallelism batch.seq_len = " + std::to_string(spec.batch.seq_len) +
          " must be divisible by tp = " + std::to_string(tp) +
          "; nearest: tp = " + std::to_string(nearest);
+}
+
+std::string fault_of_experts(const RunSpec& spec, const RunSpec::Mesh& mesh) {
+  const int dp = mesh.dp, ep = mesh.ep;
+  if (ep == 1) return "";
+  if (!mesh.is_even())
+    return fmt::format("ep = {} needs stages of equal dp and tp; take ep = 1", ep);
+  if (spec.data_parallel.divides_weights())
+    return fmt::format(
+        "ep = {} with data_parallel.sharding = 'optim_grads_params', which divides the weights of "
+        "experts once more, is not possible; nearest: sharding = 'optim_grads'",
+        ep);
+  const int instances = spec.data_parallel.instances;  // each has all experts
+  const int replicas = dp % instances == 0 ? dp / instances : dp;
+  const auto is_possible = [&](int members) {
+    return replicas % members == 0 && stages::shares_experts(spec.model, members);
+  };
+  if (is_possible(ep)) return "";
+  int nearest = std::min(ep, replicas);
+  while (!is_possible(nearest)) --nearest;
+  return fmt::format(
+      "ep = {} must divide the {} experts of a layer (model.num_experts) and the {} replicas "
+      "({}); nearest: ep = {}",
+      ep, spec.model.experts.count, replicas,
+      replicas == dp ? "dp" : "dp / data_parallel.num_optimizer_instances", nearest);
 }
 
 std::string fault_of_widths(const RunSpec& spec, const RunSpec::Mesh& mesh,

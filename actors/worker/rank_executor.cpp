@@ -224,8 +224,7 @@ void RankExecutor::save(const Save& order, const std::function<void(Saved)>& ans
       .configuration = order.configuration, .step = order.step, .rank = configuration_->rank};
   configuration_->data_parallel->complete_weights();
   // Instances hold the same bits, as replicas that divide nothing do; the first one writes.
-  if (configuration_->part.place.replica >= configuration_->part.stage.state.count)
-    return answer(saved);
+  if (!is_first_holder(configuration_->part)) return answer(saved);
   try {
     if (!files_.own_run_dir()) stages::Claim{.file = order.owner_file, .text = order.owner}.check();
   } catch (const Error& error) {

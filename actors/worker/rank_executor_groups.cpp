@@ -34,10 +34,12 @@ void RankExecutor::make_groups(RankConfiguration& now) {
     return stages::GradientGroup{.group = group(kind), .name = now.groups.name(kind)};
   };
   using enum GroupKind;
-  now.stage().join({.forward = group(shard_forwards),
-                    .backward = group(shard_backwards),
-                    .gradients = group(shard_gradients),
-                    .kv_head = group(kv_head)});
+  now.stage().join(
+      {.forward = group(shard_forwards),
+       .backward = group(shard_backwards),
+       .gradients = group(shard_gradients),
+       .kv_head = group(kv_head),
+       .experts = {.forward = group(expert_forwards), .backward = group(expert_backwards)}});
   stages::DataParallelSpec spec = spec_.data_parallel;
   spec.microbatches = static_cast<int>(spec_.batch.microbatches(configuration.shape.mesh.dp));
   now.data_parallel =
@@ -49,7 +51,8 @@ void RankExecutor::make_groups(RankConfiguration& now) {
                                   .instances = named(instances),
                                   .twins = named(twins),
                                   .forward_weights = group(forward_weights),
-                                  .backward_weights = group(backward_weights)},
+                                  .backward_weights = group(backward_weights),
+                                  .experts = named(expert_replicas)},
                                  *device_);
   refuse_if_interrupted(configuration.number);
 }

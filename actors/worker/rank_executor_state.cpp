@@ -21,7 +21,7 @@ std::map<int, StateMover::Units> parts_in(const RankConfiguration& of, const Run
   const StateParts parts(spec, of.configuration.shape);
   std::map<int, StateMover::Units> held;
   for (const int part : parts.kept_by(of.rank))
-    held[part] = units_in(*of.state->stage, spec.model, parts.slice_of(part));
+    held[part] = units_in(*of.state->stage, spec.model, held.empty() ? Kept::own : Kept::twin);
   return held;
 }
 
@@ -115,18 +115,25 @@ Ready::Difference RankExecutor::compare_replicas(RankConfiguration& now) {
                              .reference = replica};
   };
   if (tensor::ProcessGroup* const twins = now.groups.get(GroupKind::twins)) {
-    const auto found = stages::compare_with_twin(now.stage(), *twins, *device_);
-    if (!found.all_equal && repairs) stages::copy_to_twins(now.stage(), *twins, *device_);
+    const auto found = stages::compare_with_twin(now.stage(), *twins, *device_, state.ep);
+    if (!found.all_equal && repairs) stages::copy_to_twins(now.stage(), *twins, *device_, state.ep);
     return compared_with(found, now.part.place.replica - state.index + found.reference);
   }
-  tensor::ProcessGroup* const holders =
-      now.groups.get(state.count > 1 ? GroupKind::instances : GroupKind::replicas);
-  if (!holders) return {};
-  const auto found = stages::compare_weights(now.stage(), *holders, *device_);
-  if (!found.all_equal && repairs)
-    stages::copy_state(now.stage(), *holders, found.reference, *device_);
-  return compared_with(
-      found, state.count > 1 ? state.index + found.reference * state.count : found.reference);
+  const auto compare = [&](GroupKind kind, stages::Compared compared, int first, int step) {
+    tensor::ProcessGroup* const holders = now.groups.get(kind);
+    if (!holders) return Ready::Difference{};
+    const auto found = stages::compare_weights(now.stage(), *holders, *device_, compared);
+    if (!found.all_equal && repairs)
+      stages::copy_state(now.stage(), *holders, found.reference, *device_, compared);
+    return compared_with(found, first + found.reference * step);
+  };
+  using enum stages::Compared;
+  if (state.count > 1) return compare(GroupKind::instances, all, state.index, state.count);
+  const stages::Sharding& sharding = now.part.stage.sharding;
+  const auto difference = compare(GroupKind::replicas, others, 0, 1);
+  const auto of_experts =
+      compare(GroupKind::expert_replicas, experts, sharding.ep_member, sharding.ep);
+  return difference.count > 0 ? difference : of_experts;
 }
 
 /// Makes copies of the state that the configuration starts from before its first step. Copies that

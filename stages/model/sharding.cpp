@@ -107,18 +107,15 @@ bool sums_gradient(const ParameterInfo& info, const Sharding& sharding) {
 }
 
 bool sums_gradients(const ModelConfig& model, const Sharding& sharding) {
-  return sharding.size > 1 && (sharding.sequence_parallel || model.adapter ||
-                               traits_of(model.kind).head_norm == HeadNorm::each_head);
+  return sharding.size > 1 &&
+         (sharding.sequence_parallel || model.adapter || model.experts.count > 0 ||
+          traits_of(model.kind).head_norm == HeadNorm::each_head);
 }
 
 Region moved_region(const ParameterInfo& info, const ModelConfig& model, const Sharding& from,
                     const Sharding& to) {
-  if (from.size == to.size && from.ep == to.ep) {
-    const bool same_place = from.shard == to.shard && from.ep_member == to.ep_member;
-    return same_place ? region_of(info, model, to) : Region{};
-  }
-  const bool is_first = info.expert >= 0 || from.ep_member == 0;
-  if (!is_first || !owns_region(info, model, from)) return {};
+  if (from.size == to.size && from.shard != to.shard) return {};
+  if (from.size != to.size && !owns_region(info, model, from)) return {};
   return intersection(region_of(info, model, from), region_of(info, model, to));
 }
 
@@ -154,14 +151,8 @@ std::string check_sharding(const ModelConfig& model, int shards) {
                      shards, nearest_sharding(model, shards));
 }
 
-std::string check_expert_sharding(const ModelConfig& model, int ep) {
-  const std::int64_t experts = model.experts.count;
-  if (ep == 1 || (experts > 0 && experts % ep == 0)) return {};
-  if (experts == 0) return fmt::format("the model has no experts to share out; nearest: ep = 1");
-  int nearest = ep;
-  while (experts % nearest != 0) --nearest;
-  return fmt::format("num_experts = {} must be divisible by ep = {}; nearest: ep = {}", experts, ep,
-                     nearest);
+bool shares_experts(const ModelConfig& model, int ep) {
+  return ep == 1 || (model.experts.count > 0 && model.experts.count % ep == 0);
 }
 
 }  // namespace troupe::stages

@@ -47,9 +47,9 @@ bool sums_gradients(const ModelConfig& model, const Sharding& sharding);
 std::vector<tensor::Region> owned_regions(const ParameterInfo& info, const ModelConfig& model,
                                           int shards);
 /// The elements that one shard sends to another when training state moves, perhaps of another
-/// number of shards or of replicas that share experts out: all that the receiver holds if both have
-/// the same place, else what the sender owns of it, of parameters that all replicas hold the first
-/// one. All such places of one division together give a receiver each of its elements once.
+/// number of shards: all that both hold if they have the same place, else what the sender owns of
+/// that. All shards of one number together give a receiver each of its elements once, if their
+/// replicas hold the experts that it does.
 tensor::Region moved_region(const ParameterInfo& info, const ModelConfig& model,
                             const Sharding& from, const Sharding& to);
 /// The tensor that a shard computes with: region_of(), and after it the rows of padding.
@@ -69,7 +69,7 @@ bool gathers_edges(const Sharding& sharding);
 /// the field, the rule and its numbers, and the nearest valid number of shards.
 std::string check_sharding(const ModelConfig& model, int shards);
 
-/// The same of `ep` replicas that share out the experts: a sentence with the nearest valid number.
-std::string check_expert_sharding(const ModelConfig& model, int ep);
+/// Whether `ep` replicas can share out the model's experts; one can in any case.
+bool shares_experts(const ModelConfig& model, int ep);
 
 }  // namespace troupe::stages

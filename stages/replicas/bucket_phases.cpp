@@ -46,15 +46,20 @@ void BucketReduction::begin_phase(UnderWay& now) {
 
 void BucketReduction::reduce_over_replicas(UnderWay& now) {
   const SharedBucket& bucket = bucket_of(now);
+  const Exchange& with = bucket.memory.is_expert ? experts_ : replicas_;
+  if (!with.group) {  // no other replica holds these experts
+    if (is_divided_) add_to_kept(now.what.bucket);
+    return;
+  }
   Tensor x = bucket.memory.gradient;
   if (wire_.data()) {
     x = on_wire(bucket);
     stream_->device().ops().copy(*stream_, bucket.memory.gradient, x);
   }
-  if (bucket.slices.empty()) return all_reduce(now, replicas_, x);
-  begin(now, replicas_, x);
-  now.work = replicas_.group->reduce_scatter(*stream_, x, own_slice(bucket, x),
-                                             tensor::Reduction::sum, bucket.counts);
+  if (bucket.slices.empty()) return all_reduce(now, with, x);
+  begin(now, with, x);
+  now.work = with.group->reduce_scatter(*stream_, x, own_slice(bucket, x), tensor::Reduction::sum,
+                                        bucket.counts);
 }
 
 void BucketReduction::forward_to_twin(UnderWay& now) {
@@ -119,7 +124,7 @@ double BucketReduction::wait_for(UnderWay& oldest) {
 /// This replica's slice of a tensor of the whole bucket.
 Tensor BucketReduction::own_slice(const SharedBucket& bucket, const Tensor& x) const {
   if (bucket.slices.empty()) return x;
-  const Slice& slice = bucket.slices[static_cast<std::size_t>(replicas_.group->member())];
+  const Slice& slice = bucket.slices[static_cast<std::size_t>(bucket.own)];
   return elements_of(x, slice.begin - bucket.range().begin, slice.size());
 }
 

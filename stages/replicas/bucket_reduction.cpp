@@ -71,12 +71,13 @@ BucketReduction::BucketReduction(const DataParallelSpec& spec, Stage& stage,
       tied_(groups.tied, "all-reduce", log),
       mirror_(groups.mirror, "all-reduce", log),
       replicas_(groups.replicas, has_slices(stage) ? "reduce-scatter" : "all-reduce", log),
+      experts_(groups.experts, has_slices(stage) ? "reduce-scatter" : "all-reduce", log),
       instances_(groups.instances, "all-reduce", log),
       twins_(has_slices(stage) ? Exchange(groups.twins, "all-to-all", log) : Exchange()),
       gives_sum_away_(groups.tied_sums_replicas && !is_first(replicas_, instances_)),
       is_divided_(!stage.gradients()),
       stream_(device.make_stream()),
-      buckets_(with_gradients(shared_buckets(spec, stage, replicas_.group))),
+      buckets_(with_gradients(shared_buckets(spec, stage, groups))),
       checks_(spec, stage, buckets_, device),
       wire_(replicas_.group ? wire_memory(spec, buckets_, device) : tensor::Buffer{}),
       bucket_of_(stage.parameters().size()),
@@ -122,7 +123,7 @@ void BucketReduction::begin_step() {
   ready_.clear();
   begun_ = ended_ = 0;
   checks_.begin_step();
-  for (const Exchange& with : {tied_, mirror_, replicas_, instances_, twins_})
+  for (const Exchange& with : {tied_, mirror_, replicas_, experts_, instances_, twins_})
     if (with.report) with.report->clear();
 }
 

@@ -47,13 +47,13 @@ class BucketReduction {
  private:
   /// What completes a bucket's gradients.
   enum class Phase {
-    checks,    ///< of what this rank has computed
-    tied,      ///< the other use of a tied embedding, on another stage
-    uses,      ///< both uses on this stage
-    shards,    ///< parameters that all shards hold alike
-    kv_heads,  ///< key and value heads that some shards share
-    mirror,    ///< the copy of the same layers
-    replicas,
+    checks,     ///< of what this rank has computed
+    tied,       ///< the other use of a tied embedding, on another stage
+    uses,       ///< both uses on this stage
+    shards,     ///< parameters that all shards hold alike
+    kv_heads,   ///< key and value heads that some shards share
+    mirror,     ///< the copy of the same layers
+    replicas,   ///< all, or those that hold the same experts
     instances,  ///< the replicas that keep the same slice
     twins,      ///< the slice of the replica before
   };
@@ -115,7 +115,7 @@ class BucketReduction {
   const DataParallelSpec spec_;
   Stage& stage_;
   CollectiveLog& log_;
-  const Exchange tied_, mirror_, replicas_, instances_, twins_;
+  const Exchange tied_, mirror_, replicas_, experts_, instances_, twins_;
   /// Whether the exchange of a tied matrix has summed it over the replicas, too, of which another
   /// one brings that into their sum of the bucket, which has other parameters.
   const bool gives_sum_away_;

@@ -1,9 +1,11 @@
 #include "stages/replicas/data_parallel.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "stages/decoder/parameters/parameter_layout.h"
 #include "stages/replicas/bucket_reduction.h"
+#include "stages/replicas/expert_squares.h"
 #include "stages/replicas/slice_norms.h"
 #include "stages/replicas/weight_exchange.h"
 
@@ -13,7 +15,7 @@ namespace {
 std::vector<SharedBucket> divided_buckets(const DataParallelSpec& spec, const Stage& stage,
                                           const GradientGroups& groups) {
   if (stage.buckets().empty()) return {};
-  return shared_buckets(spec, stage, groups.replicas.group);
+  return shared_buckets(spec, stage, groups);
 }
 
 /// DataParallel in every division of state: how gradients are reduced, how norms are summed, and
@@ -26,8 +28,10 @@ class StageReplicas final : public DataParallel {
         buckets_(divided_buckets(spec, stage, groups)),
         gradients_(spec, stage, groups, device, log_),
         stream_(device.make_stream()) {
+    if (const int ep = expert_sharing(stage, groups); ep > 1)
+      expert_squares_.emplace(stage, *groups.replicas.group, ep, device);
     if (buckets_.empty()) return;
-    norms_.emplace(stage, buckets_, *groups.replicas.group, device);
+    norms_.emplace(stage, buckets_, groups, device);
     const auto make = stage.weights() ? make_gathered_weights : make_unit_weights;
     weights_ = make(spec, stage, buckets_, groups, device, log_);
     stage.set_gate(this);
@@ -35,7 +39,8 @@ class StageReplicas final : public DataParallel {
   ~StageReplicas() override { stage_.set_gate(nullptr); }
 
   std::int64_t allocated() const override {
-    return gradients_.allocated() + (norms_ ? norms_->allocated() : 0);
+    return gradients_.allocated() + (norms_ ? norms_->allocated() : 0) +
+           (expert_squares_ ? expert_squares_->allocated() : 0);
   }
   void begin_step() override {
     log_.clear_spans();
@@ -55,6 +60,7 @@ class StageReplicas final : public DataParallel {
   void finish() override { gradients_.finish(); }
   void squared_norms(std::span<double> out) override {
     norms_ ? norms_->sum(*stream_, out) : stage_.squared_norms(out);
+    if (expert_squares_) expert_squares_->add(*stream_, out);
   }
   void apply(const tensor::AdamWStep& step) override { stage_.apply(step); }
   void share_weights() override {
@@ -84,8 +90,9 @@ class StageReplicas final : public DataParallel {
   const std::vector<SharedBucket> buckets_;
   BucketReduction gradients_;
   const std::unique_ptr<tensor::Stream> stream_;
-  std::optional<SliceNorms> norms_;          // if gradients are complete in slices alone
-  std::unique_ptr<WeightExchange> weights_;  // null: every replica updates all
+  std::optional<SliceNorms> norms_;              // if gradients are complete in slices alone
+  std::optional<ExpertSquares> expert_squares_;  // if the replicas share experts out
+  std::unique_ptr<WeightExchange> weights_;      // null: every replica updates all
 };
 
 }  // namespace
@@ -98,9 +105,13 @@ std::unique_ptr<DataParallel> make_data_parallel(const DataParallelSpec& spec, S
 
 std::int64_t data_parallel_bytes(const DataParallelSpec& spec, const StageSpec& stage,
                                  int replicas) {
-  const std::int64_t of_norms =
-      stage.state.count > 1 ? SliceNorms::bytes(lay_out_parameters(stage).pieces.size()) : 0;
-  return BucketReduction::bytes(spec, stage, replicas) + of_norms;
+  const StateSharding& state = stage.state;
+  const ParameterLayout layout = lay_out_parameters(stage);
+  const auto experts = std::ranges::count(layout.entries, true, &ParameterLayout::Entry::is_expert);
+  return BucketReduction::bytes(spec, stage, replicas) +
+         (state.count > 1 ? SliceNorms::bytes(layout.pieces.size()) : 0) +
+         ExpertSquares::bytes(static_cast<std::size_t>(experts),
+                              state.count > 1 ? state.count : replicas);
 }
 
 }  // namespace troupe::stages

@@ -60,7 +60,7 @@ struct GradientGroup {
 };
 /// The other ranks whose gradients are added to those of a stage, besides its own shards.
 struct GradientGroups {
-  GradientGroup tied;    ///< the stage with the other use of a tied embedding
+  GradientGroup tied;  ///< the stage with the other use of a tied embedding
   /// Whether that group has all replicas of both stages, as where they have not as many: its sum is
   /// that over replicas too. Not where gradients are divided.
   bool tied_sums_replicas = false;

@@ -101,22 +101,31 @@ std::vector<PlannedCollectives> plan_collectives(const DataParallelSpec& spec,
   const ParameterLayout layout = lay_out_parameters(stage);
   const StateSharding& state = stage.state;
   PlannedCollectives reduced{.operation = state.count == 1 ? "all-reduce" : "reduce-scatter"};
+  PlannedCollectives experts = reduced;  // of those that some replicas hold alone, or few of them
   if (state.count == 1) {
     for (const Bucket& bucket : layout.buckets_by(spec.buckets))
-      add(reduced, bucket.size(), spec.wire);
-    return {reduced};
+      if (!layout.has_experts(bucket))
+        add(reduced, bucket.size(), spec.wire);
+      else if (replicas > stage.sharding.ep)
+        add(experts, bucket.size(), spec.wire);
+    std::vector<PlannedCollectives> all{reduced};
+    if (experts.count > 0) all.push_back(experts);
+    return all;
   }
   PlannedCollectives exchanged{"all-reduce"}, forwarded{"all-to-all"}, gathered{"all-gather"};
+  PlannedCollectives gathered_experts = gathered;
   for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
     const bool is_head_use = static_cast<int>(b) == layout.head_use;
     const std::int64_t size = layout.buckets[b].size(), slice = layout.kept[b].size;
     if (is_head_use && !state.gradients) continue;
-    for (int i = 0; i < (state.gradients ? spec.microbatches : 1); ++i)
-      add(reduced, size, spec.wire);
+    const bool is_expert = layout.has_experts(layout.buckets[b]);
+    const bool is_shared = state.count_of(is_expert) > 1;
+    for (int i = 0; is_shared && i < (state.gradients ? spec.microbatches : 1); ++i)
+      add(is_expert ? experts : reduced, size, spec.wire);
     add(exchanged, slice);
     if (is_head_use) continue;
     add(forwarded, slice);
-    if (!state.weights) add(gathered, size);
+    if (!state.weights && is_shared) add(is_expert ? gathered_experts : gathered, size);
   }
   if (state.weights) {
     const auto [forward, backward] = gathered_in(layout, state, order);
@@ -125,9 +134,11 @@ std::vector<PlannedCollectives> plan_collectives(const DataParallelSpec& spec,
         add(gathered, layout.buckets[static_cast<std::size_t>(unit)].size());
   }
   std::vector<PlannedCollectives> all{reduced};
+  if (experts.count > 0) all.push_back(experts);
   if (replicas > state.count) all.push_back(exchanged);
   if (state.twins) all.push_back(forwarded);
   all.push_back(gathered);
+  if (gathered_experts.count > 0) all.push_back(gathered_experts);
   return all;
 }
 
@@ -138,7 +149,7 @@ GradientTraffic gradient_traffic(const BucketRule& rule, const StageSpec& stage)
   GradientTraffic most;
   most.at_once = static_cast<int>(std::min(BucketReduction::kUnderWay, buckets.size()));
   most.sums = std::ssize(layout.entries);
-  std::vector<std::int64_t> sums(static_cast<std::size_t>(replicas));
+  std::vector<std::int64_t> sums(static_cast<std::size_t>(replicas)), expert_sums(sums);
   for (const Bucket& bucket : buckets) {
     keep_largest(most.bucket, bucket.size());
     keep_largest(most.norms, elements_of(layout, bucket, [&](const ParameterInfo& info) {
@@ -147,10 +158,12 @@ GradientTraffic gradient_traffic(const BucketRule& rule, const StageSpec& stage)
     keep_largest(most.kv_heads, elements_of(layout, bucket, [](const ParameterInfo& info) {
                    return info.split == Split::kv_rows;
                  }));
-    const auto slices = cut_into_slices(bucket, layout.pieces, replicas);
+    const bool is_expert = layout.has_experts(bucket);
+    const auto slices = cut_into_slices(bucket, layout.pieces, stage.state.count_of(is_expert));
     for (std::size_t replica = 0; replicas > 1 && replica < slices.size(); ++replica) {
       keep_largest(most.slice, slices[replica].size());
-      keep_largest(most.sums, sums[replica] += slices[replica].pieces.count());
+      keep_largest(most.sums,
+                   (is_expert ? expert_sums : sums)[replica] += slices[replica].pieces.count());
     }
   }
   // That is read, and those ahead.
@@ -161,7 +174,7 @@ GradientTraffic gradient_traffic(const BucketRule& rule, const StageSpec& stage)
     return entry.info.layer == kEmbeddingLayer;
   };
   const auto embedding = std::ranges::find_if(layout.entries, is_embedding);
-  if (stage.model.tie_word_embeddings && layout.tied_size == 0 && embedding != layout.entries.end())
+  if (stage.model.tie_word_embeddings && !stage.model.adapter && layout.tied_size == 0 && embedding != layout.entries.end())
     most.tied = embedding->shape.num_elements();
   return most;
 }

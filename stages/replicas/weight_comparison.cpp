@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -17,11 +18,22 @@ namespace {
 using Digests = std::vector<std::int64_t>;
 using tensor::Tensor;
 
-/// The digests of one tensor of every parameter.
-Digests digests_of(const Stage& stage, Tensor Parameter::*tensor, tensor::Device& device) {
+/// A frozen base is what its files say.
+bool is_compared(const Parameter& parameter, Compared compared) {
+  if (parameter.update.is_base) return false;
+  return compared == Compared::all || parameter.is_expert == (compared == Compared::experts);
+}
+
+/// The digests of one tensor of every parameter; 0 of one that is not compared.
+Digests digests_of(const Stage& stage, Tensor Parameter::*tensor, tensor::Device& device,
+                   Compared compared = Compared::all) {
   tensor::HostCopies copies(device);
   Digests digests;
   for (const Parameter& parameter : stage.parameters()) {
+    if (!is_compared(parameter, compared)) {
+      digests.push_back(0);
+      continue;
+    }
     const Tensor& x = parameter.*tensor;
     const void* const data = x.num_elements() > 0 ? copies.on_host(x).data : nullptr;
     digests.push_back(std::bit_cast<std::int64_t>(XXH3_64bits(data, x.num_bytes())));
@@ -55,13 +67,13 @@ Digests exchanged(const Digests& own, std::size_t count, tensor::Device& device,
   return received;
 }
 
-/// Sends `own` to the member after this one, which keeps it as `twin`.
-std::unique_ptr<tensor::Work> forward(tensor::Stream& stream, tensor::ProcessGroup& twins,
+/// Sends `own` to the member `ep` after this one, which keeps it as `twin`.
+std::unique_ptr<tensor::Work> forward(tensor::Stream& stream, tensor::ProcessGroup& twins, int ep,
                                       const Tensor& own, const Tensor& twin) {
   const int members = twins.size(), member = twins.member();
   std::vector<std::int64_t> sent(static_cast<std::size_t>(members)), received(sent);
-  sent[static_cast<std::size_t>((member + 1) % members)] = own.num_elements();
-  received[static_cast<std::size_t>((member + members - 1) % members)] = twin.num_elements();
+  sent[static_cast<std::size_t>((member + ep) % members)] = own.num_elements();
+  received[static_cast<std::size_t>((member + members - ep) % members)] = twin.num_elements();
   return twins.all_to_all(stream, own, twin, sent, received);
 }
 
@@ -75,14 +87,14 @@ void note_differences(std::span<const std::int64_t> own, std::span<const std::in
 }  // namespace
 
 WeightComparison compare_weights(const Stage& stage, tensor::ProcessGroup& holders,
-                                 tensor::Device& device) {
+                                 tensor::Device& device, Compared compared) {
   WeightComparison found;
   const std::size_t count = stage.parameters().size();
   const auto members = static_cast<std::size_t>(holders.size());
   if (count == 0) return found;
   const Digests all =
-      exchanged(digests_of(stage, &Parameter::kept_weight, device), count * members, device,
-                [&](tensor::Stream& stream, const Tensor& own, const Tensor& out) {
+      exchanged(digests_of(stage, &Parameter::kept_weight, device, compared), count * members,
+                device, [&](tensor::Stream& stream, const Tensor& own, const Tensor& out) {
                   return holders.all_gather(stream, own, out);
                 });
   const auto of = [&](int member) {
@@ -101,24 +113,26 @@ WeightComparison compare_weights(const Stage& stage, tensor::ProcessGroup& holde
   return found;
 }
 
-void copy_state(Stage& stage, tensor::ProcessGroup& holders, int from, tensor::Device& device) {
+void copy_state(Stage& stage, tensor::ProcessGroup& holders, int from, tensor::Device& device,
+                Compared compared) {
   const auto stream = device.make_stream();
-  for (const Parameter& parameter : stage.parameters())
+  const auto compares = [&](const Parameter& x) { return is_compared(x, compared); };
+  for (const Parameter& parameter : stage.parameters() | std::views::filter(compares))
     for (const Tensor& x : {parameter.kept_weight, parameter.exp_avg, parameter.exp_avg_sq})
       if (x.num_elements() > 0) holders.broadcast(*stream, x, from)->wait();
   stage.weights_changed();
 }
 
 WeightComparison compare_with_twin(const Stage& stage, tensor::ProcessGroup& twins,
-                                   tensor::Device& device) {
+                                   tensor::Device& device, int ep) {
   const int members = twins.size();
-  WeightComparison found{.reference = (twins.member() + members - 1) % members};
+  WeightComparison found{.reference = (twins.member() + members - ep) % members};
   const std::size_t count = stage.parameters().size();
   if (count == 0) return found;
   const Digests owners =
       exchanged(digests_of(stage, &Parameter::kept_weight, device), count, device,
                 [&](tensor::Stream& stream, const Tensor& own, const Tensor& out) {
-                  return forward(stream, twins, own, out);
+                  return forward(stream, twins, ep, own, out);
                 });
   note_differences(digests_of(stage, &Parameter::twin_weight, device), owners, found);
   const Digests counts =
@@ -130,12 +144,13 @@ WeightComparison compare_with_twin(const Stage& stage, tensor::ProcessGroup& twi
   return found;
 }
 
-void copy_to_twins(Stage& stage, tensor::ProcessGroup& twins, tensor::Device& device) {
+void copy_to_twins(Stage& stage, tensor::ProcessGroup& twins, tensor::Device& device, int ep) {
   const auto stream = device.make_stream();
   const auto copy = [&](const Tensor& own, const Tensor& twin) {
-    forward(*stream, twins, own, twin)->wait();
+    forward(*stream, twins, ep, own, twin)->wait();
   };
   for (const Parameter& parameter : stage.parameters()) {
+    if (parameter.update.is_base) continue;
     copy(parameter.kept_weight, parameter.twin_weight);
     if (parameter.update.frozen) continue;
     copy(parameter.exp_avg, parameter.twin_exp_avg);

@@ -101,8 +101,10 @@ int neighbour_of(const ClusterShape& shape, int rank, int distance) {
   RankPlace place = place_of(shape.mesh, rank);
   if (pp > 1)
     place.stage = (place.stage + distance + pp) % pp;
-  else
+  else if (tp > 1)
     place.shard = (place.shard + distance + tp) % tp;
+  else
+    place.replica = (place.replica + distance + shape.mesh.dp) % shape.mesh.dp;
   return rank_at(shape.mesh, place);
 }
 

@@ -89,7 +89,7 @@ class MoveFinder {
         from_(spec, kept.shape),
         to_(spec, next.shape) {
     for (const auto& info : stages::parameters_of(spec.model))
-      parameters_[unit_of(info, spec.model)].push_back(info);
+      if (num_state_tensors(info) > 0) parameters_[unit_of(info, spec.model)].push_back(info);
     for (int stage = 0; stage < kept.shape.mesh.pp; ++stage)
       for (const int unit : units_of(spec, kept.shape, rank_at(kept.shape.mesh, {.stage = stage})))
         stages_[unit].push_back(stage);
@@ -134,7 +134,9 @@ class MoveFinder {
   /// Whether the rank keeps anything of the part.
   bool travels(int unit, int part, int rank) const {
     const std::vector<int> kept = to_.kept_by(rank);
-    return std::ranges::any_of(parameters_.at(unit), [&](const stages::ParameterInfo& info) {
+    const auto of_unit = parameters_.find(unit);
+    if (of_unit == parameters_.end()) return false;
+    return std::ranges::any_of(of_unit->second, [&](const stages::ParameterInfo& info) {
       return std::ranges::any_of(kept, [&](int into) {
         return moved_region(info, spec_.model, from_, part, to_, into).num_elements() > 0;
       });
@@ -172,6 +174,7 @@ int unit_of(const stages::ParameterInfo& parameter, const stages::ModelConfig& m
 }
 
 int num_state_tensors(const stages::ParameterInfo& parameter) {
+  if (parameter.update.is_base) return 0;
   return parameter.update.frozen ? 1 : kMostStateTensors;
 }
 
@@ -217,9 +220,13 @@ std::vector<transport::Edge> copy_edges(const RunSpec& spec, const ClusterShape&
 }
 
 bool copies_state(const RunSpec& spec, const RunSpec::Mesh& mesh) {
-  const bool one_has_it =
-      mesh.is_even() ? mesh.dp == 1 : std::ranges::count(mesh.widths, 1, &RunSpec::Width::dp) > 0;
-  return spec.recovery.neighbour_copies && mesh.ranks_of_replica() > 1 && one_has_it;
+  const bool one_has_it = mesh.is_even()
+                              ? mesh.dp == mesh.ep
+                              : std::ranges::count(mesh.widths, 1, &RunSpec::Width::dp) > 0;
+  // Copies are of whole states. Slices of experts that one replica alone holds are nowhere else.
+  const bool is_divided = mesh.ep > 1 && spec.data_parallel.division != stages::StateDivision::none;
+  return spec.recovery.neighbour_copies && mesh.ranks_of_replica() * mesh.ep > 1 && one_has_it &&
+         !is_divided;
 }
 
 bool copies_state(const RunSpec& spec, const ClusterShape& shape) {

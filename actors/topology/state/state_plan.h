@@ -27,7 +27,8 @@ int unit_of_layer(int layer, int num_layers);
 std::vector<int> units_of(const RunSpec& spec, const ClusterShape& shape, int rank);
 
 /// Whether the ranks of a shape copy their state to another (CopyRing): they do if nobody has it.
-/// Replicas are each other's copies, or twins of each other's slices; so are a rank and its mirror.
+/// Replicas are each other's copies, or twins of each other's slices, but where each holds other
+/// experts; so are a rank and its mirror.
 bool copies_state(const RunSpec& spec, const ClusterShape& shape);
 /// Whether ranks of this mesh do, under a schedule with one copy of the parameters.
 bool copies_state(const RunSpec& spec, const RunSpec::Mesh& mesh);
@@ -36,7 +37,8 @@ bool copies_state(const RunSpec& spec, const RunSpec::Mesh& mesh);
 int unit_of(const stages::ParameterInfo& parameter, const stages::ModelConfig& model);
 /// The most tensors of a parameter's training state: the weight and two moments.
 inline constexpr int kMostStateTensors = 3;
-/// How many a parameter has: the weight alone if it is frozen.
+/// How many a parameter has: the weight alone if it is frozen, and nothing of the base of an
+/// adapter, which is read from its files again.
 int num_state_tensors(const stages::ParameterInfo& parameter);
 /// Elements of a shard's part of the units' training state, with its padding.
 std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig& model,

@@ -72,18 +72,19 @@ void TensorRow::copy(tensor::Stream& stream, std::int64_t begin, const tensor::T
 }
 
 std::map<int, UnitState> units_in(const stages::Stage& stage, const stages::ModelConfig& model,
-                                  int slice) {
+                                  Kept kept) {
+  const bool is_twin = kept == Kept::twin;
   std::map<int, UnitState> units;
   const auto all = stages::parameters_of(model);
   auto info = all.begin();  // both are in canonical order
   for (const stages::Parameter& parameter : stage.parameters()) {
+    if (parameter.update.is_base) continue;
     info = std::ranges::find(info, all.end(), parameter.name, &stages::ParameterInfo::name);
     TROUPE_ASSERT(info != all.end());
     ParameterState& state = units[unit_of(*info, model)].emplace_back();
     state.info = *info;
-    state.region = parameter.region_of(slice);
+    state.region = parameter.region_of(is_twin ? parameter.twin_slice : parameter.slice);
     if (state.region.num_elements() == 0) continue;
-    const bool is_twin = slice == parameter.twin_slice;
     state.tensors[0].add(is_twin ? parameter.twin_weight : parameter.kept_weight);
     state.tensors[1].add(is_twin ? parameter.twin_exp_avg : parameter.exp_avg);
     state.tensors[2].add(is_twin ? parameter.twin_exp_avg_sq : parameter.exp_avg_sq);
@@ -98,7 +99,7 @@ std::map<int, UnitState> units_in(const TensorRow& memory, std::span<const int> 
   std::int64_t begin = 0;
   for (const auto& info : stages::parameters_of(model)) {
     const int unit = unit_of(info, model);
-    if (std::ranges::find(units, unit) == units.end()) continue;
+    if (info.update.is_base || std::ranges::find(units, unit) == units.end()) continue;
     ParameterState& state = held[unit].emplace_back();
     state.info = info;
     state.region = stages::region_of(info, model, sharding);

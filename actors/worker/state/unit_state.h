@@ -61,9 +61,11 @@ struct ParameterState {
 /// A unit's parameters (actors/topology/state/state_plan.h), or a part of them.
 using UnitState = std::vector<ParameterState>;
 
-/// What the stage keeps of a slice, its own or the one whose twin it has, by unit.
+/// Whose slices of a stage's parameters: its replica's own, or those that it keeps for another.
+enum class Kept { own, twin };
+/// What the stage keeps of them, by unit.
 std::map<int, UnitState> units_in(const stages::Stage& stage, const stages::ModelConfig& model,
-                                  int slice);
+                                  Kept kept);
 /// Views of a shard's part of these units, by unit. They lie one after the other in `memory`.
 std::map<int, UnitState> units_in(const TensorRow& memory, std::span<const int> units,
                                   const stages::ModelConfig& model,

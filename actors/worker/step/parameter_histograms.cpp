@@ -17,7 +17,7 @@ std::vector<ParameterHistograms> histograms_of(const stages::Stage& stage,
                                                const RankAssembly& part, const RunStep& order,
                                                int rank, tensor::Device& device) {
   std::vector<ParameterHistograms> messages;
-  if (part.place.replica >= part.stage.state.count) return messages;
+  if (!is_first_holder(part)) return messages;
   tensor::HostCopies copies(device);
   const auto infos = stages::parameters_by_name(model);
   std::size_t bins = kMostBins;
@@ -41,7 +41,7 @@ std::vector<ParameterHistograms> histograms_of(const stages::Stage& stage,
          .part = std::move(histogram)});
   };
   for (const stages::Parameter& parameter : stage.parameters()) {
-    if (!parameter.owned) continue;
+    if (!parameter.owned || !is_told_of(part, parameter)) continue;
     add(parameter, parameter.kept_weight, false);
     if (!parameter.update.frozen) add(parameter, parameter.kept_gradient, true);
   }
