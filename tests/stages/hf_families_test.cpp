@@ -72,7 +72,17 @@ struct Fixture {
         of("gemma2", {{"layer_types", {kFull, kFull, kSliding, kFull}}}),
         of("gemma3_text", {{"sliding_window_pattern", 2}, {"rope_theta", 3e5}}),
         of("granite", {{"embedding_multiplier", 3.5}, {"residual_multiplier", 0.1}}),
-        of("olmo2")};
+        of("olmo2"),
+        of("mixtral", {{"num_local_experts", 4}, {"sliding_window", 9}}),
+        of("qwen3_moe", {{"num_experts", 6},
+                         {"num_experts_per_tok", 3},
+                         {"moe_intermediate_size", 5},
+                         {"output_router_logits", true},
+                         {"router_aux_loss_coef", 0.25},
+                         {"mlp_only_layers", {2}},
+                         {"decoder_sparse_step", 2},
+                         {"use_sliding_window", true},
+                         {"sliding_window", 9}})};
   }
 };
 
@@ -97,7 +107,9 @@ BOOST_AUTO_TEST_CASE(a_missing_field_has_the_default_of_its_family) {
       {"gemma2", 256000, 2304, 9216, 26, 8, 4, 256, 8192, 4096, 1e-6, 1e4, true},
       {"gemma3_text", 262208, 2304, 9216, 26, 8, 4, 256, 131072, 4096, 1e-6, 1e6, true},
       {"granite", 32000, 4096, 11008, 32, 32, 32, 128, 2048, 0, 1e-6, 1e4, false},
-      {"olmo2", 50304, 4096, 11008, 32, 32, 32, 128, 2048, 0, 1e-5, 1e4, false}};
+      {"olmo2", 50304, 4096, 11008, 32, 32, 32, 128, 2048, 0, 1e-5, 1e4, false},
+      {"mixtral", 32000, 4096, 14336, 32, 32, 8, 128, 131072, 0, 1e-5, 1e6, false},
+      {"qwen3_moe", 151936, 2048, 6144, 24, 32, 4, 64, 32768, 0, 1e-6, 1e4, false}};
   for (const Expected& e : all) BOOST_TEST_CONTEXT(e.kind) {
       const ModelConfig m = model_of({{"model_type", e.kind}});
       BOOST_TEST(name_of(m.kind) == std::string(e.kind));
@@ -306,7 +318,7 @@ BOOST_AUTO_TEST_CASE(what_a_family_that_is_not_there_would_need_is_told) {
                                    {"mamba", "state"},
                                    {"gemma3", "vision"},
                                    {"internlm2", "wqkv"},
-                                   {"mixtral", "experts"}})
+                                   {"qwen2_moe", "shared"}})
     refused(of(kind), {kind, word});
   refused(of("frob"), {"frob", "llama", "gemma3_text"});
 }
@@ -324,6 +336,8 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_back) {
       again.rotary.dim = 0;
       again.rotary.short_factor = {};
       again.embedding_multiplier = 1;
+      again.experts.dense_layers = {};
+      again.experts.sparse_step = 1;
       if (text.empty()) continue;
       read_layer_text(text, again);
       BOOST_TEST((again == model), text);

@@ -45,4 +45,31 @@ BOOST_AUTO_TEST_CASE(a_worker_that_tells_of_more_sources_than_there_are_is_cut_o
   BOOST_TEST(losses_of({}, {nullptr}).empty());
 }
 
+BOOST_AUTO_TEST_CASE(parts_of_routers_add_up_over_replicas) {
+  const auto part = [](int layer, double of_first) {
+    Prepared all = vote(layer, {});
+    all.routers = {{.layer = layer,
+                    .load = {of_first, 1 - of_first},
+                    .entropy = 0.25,
+                    .balance = of_first,
+                    .z = 2}};
+    return all;
+  };
+  const auto all = {replica({part(0, 0.25), part(1, 0.5)}), replica({part(0, 0.5), part(1, 0.5)}),
+                    std::shared_ptr<const StepReport::Measured>()};
+  const auto routers = routers_of(all);
+  BOOST_REQUIRE(routers.size() == 2u);
+  BOOST_TEST(routers[0].layer == 0);
+  BOOST_TEST(routers[0].load == std::vector({0.75, 1.25}));
+  BOOST_TEST(routers[0].entropy == 0.5);
+  BOOST_TEST(routers[1].balance == 1.0);
+  troupe::stages::ModelConfig model{.kind = troupe::stages::ModelKind::mixtral,
+                                    .num_hidden_layers = 2};
+  model.experts = {.count = 2, .per_token = 1, .width = 8, .aux_loss_coef = 0.5};
+  BOOST_TEST(aux_loss_of(model, routers) == 0.5 * (0.75 + 1.0) / 2);
+  model.experts.z_loss_coef = 0.25;
+  BOOST_TEST(aux_loss_of(model, routers) == (0.5 * (0.75 + 1.0) + 0.25 * 8) / 2);
+  BOOST_TEST(aux_loss_of({}, {}) == 0);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -59,6 +59,40 @@ BOOST_AUTO_TEST_CASE(a_resolved_manifest_has_them_where_a_kind_has_them) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(experts_have_keys) {
+  const ModelConfig mixtral = model_of({"model.kind=mixtral", "model.intermediate_size=96"});
+  BOOST_TEST(mixtral.experts.count == 8);
+  BOOST_TEST(mixtral.experts.per_token == 2);
+  BOOST_TEST(mixtral.experts.width == 96);
+  BOOST_TEST(mixtral.experts.aux_loss_coef == 0);
+  const std::vector<std::string> set{"model.kind=qwen3_moe",
+                                     "model.num_experts=6",
+                                     "model.num_experts_per_tok=3",
+                                     "model.moe_intermediate_size=40",
+                                     "model.norm_topk_prob=false",
+                                     "model.router_aux_loss_coef=0.25",
+                                     "model.router_z_loss_coef=0.5",
+                                     "model.expert_capacity=99",
+                                     R"(model.config={"mlp_only_layers": [1]})"};
+  const stages::Experts qwen3 = model_of(set).experts;
+  const stages::Experts expected{.count = 6,
+                                 .per_token = 3,
+                                 .width = 40,
+                                 .normalizes = false,
+                                 .aux_loss_coef = 0.25,
+                                 .z_loss_coef = 0.5,
+                                 .capacity = 99,
+                                 .dense_layers = {1}};
+  BOOST_TEST((qwen3 == expected));
+  const std::string text = checked(kSmallManifest, set).to_toml();
+  BOOST_TEST((launch::parse_resolved(text).model.experts == expected), text);
+  BOOST_TEST(checked(kSmallManifest).to_toml().find("expert") == std::string::npos);
+  refused({"model.num_experts=4"}, {"num_experts", "mixtral", "llama"});
+  refused({"model.kind=mixtral", "model.num_experts_per_tok=9"}, {"num_experts_per_tok = 9", "8"});
+  refused({"model.kind=mixtral", "model.moe_intermediate_size=9"}, {"intermediate_size"});
+  refused({"model.kind=mixtral", "model.norm_topk_prob=false"}, {"norm_topk_prob"});
+}
+
 BOOST_AUTO_TEST_CASE(what_a_kind_lacks_is_refused) {
   refused({R"(model.config={"sliding_window": 9})"}, {"sliding_window", "llama"});
   refused({"model.kind=mistral", R"(model.config={"sliding_window": 0})"}, {"sliding_window"});

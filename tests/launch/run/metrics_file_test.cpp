@@ -52,6 +52,16 @@ BOOST_AUTO_TEST_CASE(a_step_line_has_its_fields_and_all_digits) {
   BOOST_TEST(names == expected, boost::test_tools::per_element());
 }
 
+BOOST_AUTO_TEST_CASE(a_model_with_experts_has_its_routers) {
+  const actors::StepReport report{
+      .aux_loss = 1.0 / 3,
+      .routers = {{.layer = 2, .load = {0.5, 1.5}, .entropy = 0.25, .balance = 2.125, .z = 1.5}}};
+  const std::string line = launch::metrics_line(report);
+  BOOST_TEST(line.find("\"aux_loss\":0.33333333333333331,") != std::string::npos, line);
+  BOOST_TEST((json::parse(line)["routers"] == json::parse(R"([{"layer": 2, "load": [0.5, 1.5],
+      "entropy": 0.25, "balance": 2.125, "z": 1.5}])")));
+}
+
 BOOST_AUTO_TEST_CASE(a_group_has_one_row_of_the_slowest_member) {
   using Measured = actors::StepReport::Measured;
   const auto rows = [](double time_s, double exposed_s) {

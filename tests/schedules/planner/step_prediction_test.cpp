@@ -50,6 +50,29 @@ BOOST_AUTO_TEST_CASE(the_bubble_is_the_formulas) {
   BOOST_TEST(interleaved.on(machine()).bubble_share < bubble);
 }
 
+/// Of experts those count that are chosen; all of them take memory, divided among replicas.
+BOOST_AUTO_TEST_CASE(experts_compute_what_is_chosen_and_hold_all) {
+  const Work dense = llama().work;
+  Work work = dense;
+  work.routed_layers = work.layers;
+  work.experts = 8;
+  work.chosen_experts = 2;
+  work.expert_width = dense.feed_forward / 2;
+  const double router = 8192.0 * 8, layers = 64;
+  BOOST_TEST(model_flop_per_token(work) == model_flop_per_token(dense) + 3 * 2 * router * layers,
+             boost::test_tools::tolerance(1e-12));
+  const double of_experts = 3.0 * 8192 * 28672;  // twice that of half the width
+  BOOST_TEST(work.parameters_of_layer() == dense.parameters_of_layer() + 3 * of_experts + router,
+             boost::test_tools::tolerance(1e-12));
+  work.ep = 2;
+  BOOST_TEST(work.parameters_of_layer() == dense.parameters_of_layer() + of_experts + router,
+             boost::test_tools::tolerance(1e-12));
+  PlannedRun run = llama();
+  const double without = run.on(machine()).step_s;
+  run.work = work;
+  BOOST_TEST(run.on(machine()).step_s > without);
+}
+
 BOOST_AUTO_TEST_CASE(recompute_makes_a_step_longer) {
   PlannedRun run = llama();
   const double none = run.on(machine()).step_s;

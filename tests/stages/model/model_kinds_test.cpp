@@ -166,6 +166,84 @@ BOOST_AUTO_TEST_CASE(layers_differ_in_windows_and_rotation) {
   BOOST_TEST(with_layers(llama, layers).layer_types.empty());
 }
 
+namespace {
+
+ModelConfig mixture_of(ModelKind kind) {
+  ModelConfig model = small_of(kind);
+  model.experts = {.count = 3, .per_token = 2, .width = 224};
+  return model;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_layer_with_experts_has_a_router_and_theirs) {
+  const Names attention = joined({kFirst, kQkv, kOut, kSecond});
+  const std::string mlp = "block_sparse_moe.experts.";
+  BOOST_TEST(
+      layer_of(mixture_of(ModelKind::mixtral)) ==
+      joined({attention,
+              {"block_sparse_moe.gate", mlp + "0.w1", mlp + "0.w3", mlp + "1.w1", mlp + "1.w3",
+               mlp + "2.w1", mlp + "2.w3", mlp + "0.w2", mlp + "1.w2", mlp + "2.w2"}}));
+  ModelConfig qwen3 = mixture_of(ModelKind::qwen3_moe);
+  qwen3.experts.width = 40;
+  BOOST_TEST(shape_of(qwen3, "mlp.gate.weight") == "[3, 96]");
+  BOOST_TEST(shape_of(qwen3, "mlp.experts.2.up_proj.weight") == "[40, 96]");
+  BOOST_TEST(shape_of(qwen3, "mlp.experts.2.down_proj.weight") == "[96, 40]");
+  for (const ParameterInfo& info : parameters_of(qwen3)) {
+    if (info.expert < 0) continue;
+    const bool is_down = info.field == Field::out_weight;
+    BOOST_TEST((info.split == (is_down ? Split::columns : Split::rows)));
+    const bool is_first = info.expert == 0 && !info.name.ends_with("up_proj.weight");
+    BOOST_TEST(info.is_joined == !is_first, info.name);
+  }
+  BOOST_TEST(num_parameters(qwen3) - num_active_parameters(qwen3) == 6 * 3 * 40 * 96);
+}
+
+BOOST_AUTO_TEST_CASE(some_layers_have_no_experts) {
+  ModelConfig model = mixture_of(ModelKind::qwen3_moe);
+  model.experts.sparse_step = 2;
+  model.experts.dense_layers = {3};
+  const auto routed = [](const ModelConfig& of) {
+    std::vector<int> layers;
+    for (int layer = 0; layer < of.num_hidden_layers; ++layer)
+      if (is_routed(of, layer)) layers.push_back(layer);
+    return layers;
+  };
+  BOOST_TEST(routed(model) == std::vector({1, 5}));
+  BOOST_TEST(num_routed_layers(model) == 2);
+  model.experts.dense_layers = {1};
+  BOOST_TEST(layer_of(model) == joined({kFirst, kQkv, kHeadNorms, kOut, kSecond, kMlp}));
+  // A part of the model keeps what each of its layers has.
+  const std::vector<int> layers{5, 1, 3};
+  BOOST_TEST(routed(with_layers(model, layers)) == std::vector({0, 2}));
+  BOOST_TEST(routed(small_of(ModelKind::llama)).empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_experts_cannot_be_is_told) {
+  const auto told = [](const auto& change, const char* word) {
+    ModelConfig model = mixture_of(ModelKind::mixtral);
+    change(model);
+    const std::string sentence = check_model(model).sentence;
+    BOOST_TEST(sentence.find(word) != std::string::npos, word << ": " << sentence);
+  };
+  BOOST_TEST(check_model(mixture_of(ModelKind::mixtral)).empty());
+  told([](ModelConfig& m) { m.experts.count = 0; }, "num_experts = 0");
+  told([](ModelConfig& m) { m.experts.count = 1 << 20; }, "num_experts");
+  told([](ModelConfig& m) { m.experts.per_token = 4; }, "num_experts_per_tok = 4");
+  told([](ModelConfig& m) { m.experts.width = 40; }, "intermediate_size; nearest: 224");
+  told([](ModelConfig& m) { m.experts.normalizes = false; }, "norm_topk_prob");
+  told([](ModelConfig& m) { m.experts.dense_layers = {1}; }, "every layer");
+  told([](ModelConfig& m) { m.experts.aux_loss_coef = -1; }, "router_aux_loss_coef");
+  told([](ModelConfig& m) { m.experts.capacity = -1; }, "expert_capacity");
+  told([](ModelConfig& m) { m.kind = ModelKind::llama; }, "mixtral");
+  told(
+      [](ModelConfig& m) {
+        m.kind = ModelKind::qwen3_moe;
+        m.experts.dense_layers = {6};
+      },
+      "mlp_only_layers");
+}
+
 BOOST_AUTO_TEST_CASE(what_layers_and_scales_cannot_be_is_told) {
   const auto told = [](const auto& change, const char* word) {
     ModelConfig model = small_of(ModelKind::gemma2);
