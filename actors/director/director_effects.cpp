@@ -24,6 +24,7 @@ Pipeline pipeline_of(const RunSpec& spec, const ClusterShape& shape) {
   Pipeline pipeline{.pp = shape.mesh.pp,
                     .dp = shape.mesh.dp,
                     .tp = shape.mesh.tp,
+                    .ep = shape.mesh.ep > 1 ? shape.mesh.ep : 0,
                     .dp_of_stage = {},
                     .tp_of_stage = {},
                     .stage_of_chunk = {},

@@ -59,6 +59,8 @@ std::string fault_of_shape(const ClusterShape& shape) {
   if (pp < 1 || dp < 1 || tp < 1 || pp > kMostRanks || dp > kMostRanks / pp ||
       tp > kMostRanks / pp / dp)
     return fmt::format("a mesh of {} x {} x {} ranks", pp, dp, tp);
+  if (shape.mesh.ep < 1 || dp % shape.mesh.ep != 0)
+    return fmt::format("experts shared out by {} of {} replicas", shape.mesh.ep, dp);
   const auto& widths = shape.mesh.widths;
   if (!widths.empty() && std::ssize(widths) != pp)
     return fmt::format("{} widths of {} stages", widths.size(), pp);

@@ -173,6 +173,7 @@ void DirectorProtocol::grow() {
   const RunSpec::Mesh &from = kept_.shape.mesh, &to = target->shape.mesh;
   if (from.pp != to.pp) change.request.pp = to.pp;
   if (from.dp != to.dp) change.request.dp = to.dp;
+  if (from.ep != to.ep) change.request.ep = to.ep;
   change.target = std::move(*target);
   order_by_itself(std::move(change));
 }
@@ -202,7 +203,8 @@ void DirectorProtocol::grow_later() {
 /// not say that a cluster which is too small has the right size.
 void DirectorProtocol::note_wanted(const PendingScale& done) {
   const ScaleRequest& request = done.request;
-  if (request.pp || request.dp || request.tp || done.target.shape.mesh == wanted_.mesh)
+  if (request.pp || request.dp || request.tp || request.ep ||
+      done.target.shape.mesh == wanted_.mesh)
     wanted_ = done.target.shape;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -50,6 +51,8 @@ void check_positive(const ScaleRequest& request) {
     refuse("--dp " + text(*request.dp) + ": at least 1 replica is needed");
   if (request.tp && *request.tp < 1)
     refuse("--tp " + text(*request.tp) + ": at least 1 shard is needed");
+  if (request.ep && *request.ep < 1)
+    refuse("--ep " + text(*request.ep) + ": at least 1 replica has all experts");
 }
 
 void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
@@ -62,6 +65,7 @@ void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
   }
   if (const std::string wrong = fault_of_widths(spec, mesh, shape.schedule); !wrong.empty())
     refuse(wrong);
+  if (const std::string wrong = fault_of_experts(spec, mesh); !wrong.empty()) refuse("--" + wrong);
   const int dp = mesh.dp;
   if (!shares_evenly(spec.batch, dp)) {
     const int samples = spec.batch.microbatches(1);
@@ -201,6 +205,7 @@ RunSpec::Mesh mesh_of(const RunSpec& spec, const RunSpec::Mesh& current,
   }
   mesh.set_widths(std::move(widths));
   mesh.sequence_parallel = spec.mesh.sequence_parallel && mesh.tp > 1;
+  mesh.ep = request.ep.value_or(mesh.ep);
   return mesh;
 }
 
@@ -324,6 +329,7 @@ std::string to_string(const ScaleRequest& request) {
   if (request.pp) add("pp", text(*request.pp));
   if (request.dp) add("dp", text(*request.dp));
   if (request.tp) add("tp", text(*request.tp));
+  if (request.ep) add("ep", text(*request.ep));
   if (request.layout) add("layout", request.layout->empty() ? "even" : *request.layout);
   if (request.schedule) add("schedule", *request.schedule);
   for (const std::string& host : request.without_hosts) add("without-host", host);
@@ -369,11 +375,15 @@ std::optional<TargetShape> shrunk(const RunSpec& spec, const ClusterShape& curre
       smaller.replicas.push_back(replica);
   if (!smaller.replicas.empty()) {
     mesh.dp = static_cast<int>(smaller.replicas.size());
-    while (mesh.dp > 0 && !fits(spec, smaller.shape)) --mesh.dp;
+    const auto fits_now = [&] {  // as many of them share the experts out as can
+      mesh.ep = std::gcd(current.mesh.ep, mesh.dp);
+      return fits(spec, smaller.shape);
+    };
+    while (mesh.dp > 0 && !fits_now()) --mesh.dp;
   } else {
     const auto fullest = std::ranges::max_element(survivors);
     smaller.replicas = {static_cast<int>(fullest - survivors.begin())};
-    mesh.dp = 1;
+    mesh.dp = mesh.ep = 1;
     fill_with_stages(spec, *fullest / tp, current.schedule, smaller.shape);
   }
   if (mesh.pp < 1 || mesh.dp < 1) return std::nullopt;

@@ -31,6 +31,9 @@ std::string fault_of_experts(const RunSpec& spec, const RunSpec::Mesh& mesh) {
   if (ep == 1) return "";
   if (!mesh.is_even())
     return fmt::format("ep = {} needs stages of equal dp and tp; take ep = 1", ep);
+  if (spec.model.adapter)
+    return fmt::format("ep = {} with an adapter, whose base is whole on each replica; take ep = 1",
+                       ep);
   if (spec.data_parallel.divides_weights())
     return fmt::format(
         "ep = {} with data_parallel.sharding = 'optim_grads_params', which divides the weights of "

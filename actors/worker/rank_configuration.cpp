@@ -123,6 +123,7 @@ void add_runners(RankConfiguration& now, const RunSpec& spec, const Configuratio
   StepTokens::Source trained = data(now.feed.get());
   if (tells_sources_apart(now.part, program, spec))
     trained.num_sources = static_cast<int>(spec.data.sources.size());
+  trained.tells_padding = stage.model.experts.count > 0;
   now.runner.emplace(now.stage(), channel, device, program, trained, now.data_parallel.get());
   if (spec.eval.interval <= 0) return;
   stages::FeedSpec eval = feed_spec(spec, shape.mesh, now.part.place.stage);

@@ -31,6 +31,7 @@ struct StageState {
   std::optional<ParkedState> parked;
   stages::StageSpec spec;
   std::int64_t step = -1;  ///< updates in the stage's state; -1: no state that can be used
+  bool has_base = false;   ///< the stage has read the base of an adapter, if it trains one
 };
 
 /// The process groups that a rank is a member of, by kind.

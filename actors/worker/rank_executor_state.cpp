@@ -34,7 +34,9 @@ void RankExecutor::take_state(const EnterConfiguration& order, RankConfiguration
     move_state(order, now);
   else if (now)
     load(order, *now->state);
-  if (now) now->state->step = order.start.state.step;
+  if (!now) return;
+  if (spec_.model.adapter && !now->state->has_base) load_base(order, *now->state);
+  now->state->step = order.start.state.step;
 }
 
 /// Takes back the last update of the state in memory, if the next configuration begins before it.
@@ -163,6 +165,25 @@ int RankExecutor::loading_threads(const HostShare& host) const {
   return std::max(threads, std::min(kMost, cores_.num_allowed() / std::max(1, host.ranks)));
 }
 
+/// The base of an adapter, which no other rank has copies of.
+void RankExecutor::load_base(const EnterConfiguration& order, StageState& state) {
+  const std::string& path = spec_.model.adapter->base;
+  const int threads = loading_threads(order.start.host);
+  if (threads > spec_.cluster.device.threads) cores_.release();
+  const auto begin = std::chrono::steady_clock::now();
+  const auto base =
+      files_.open(path, waits_for(path, order.configuration.number),
+                  [](const std::string& here) { return stages::CheckpointReader::open(here); });
+  base->load(
+      *state.stage, true,
+      [this](std::uint64_t done, std::uint64_t total) {
+        set_state("reading the base, " + std::to_string(100 * done / total) + " %");
+      },
+      threads);
+  state.has_base = true;
+  spdlog::info("base read in {:.1f} s, threads: {}", seconds_since(begin), threads);
+}
+
 void RankExecutor::load(const EnterConfiguration& order, StageState& state) {
   const int threads = loading_threads(order.start.host);
   const auto begin = std::chrono::steady_clock::now();
@@ -179,7 +200,12 @@ void RankExecutor::load(const EnterConfiguration& order, StageState& state) {
   const std::string& path = order.start.checkpoint;
   const auto checkpoint =
       files_.open(path, waits_for(path, order.configuration.number),
-                  [](const std::string& here) { return stages::CheckpointReader::open(here); });
+                  [this](const std::string& here) {
+                    const auto& adapter = spec_.model.adapter;
+                    return stages::CheckpointReader::open(here, adapter ? adapter->base : "");
+                  });
+  if (spec_.model.adapter && !checkpoint->info().adapter)
+    stages::initialize(*state.stage, spec_.model, spec_.seed, threads);
   checkpoint->check_model(spec_.model);
   checkpoint->load(
       *state.stage, order.start.weights_only,

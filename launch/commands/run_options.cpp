@@ -307,6 +307,8 @@ void add_scale(CLI::App& app, ScaleOptions& o) {
   number(sub, "--pp", o.request.pp, 1, 1024, "Pipeline stages")->type_name("N");
   number(sub, "--dp", o.request.dp, 1, 1024, "Replicas of the pipeline")->type_name("N");
   number(sub, "--tp", o.request.tp, 1, 1024, "Tensor-parallel shards of a stage")->type_name("N");
+  number(sub, "--ep", o.request.ep, 1, 1024, "Replicas that share out the experts of a layer")
+      ->type_name("N");
   number(sub, "--stage", o.request.stage, 0, 1023, "Which stage --dp and --tp are for; else all")
       ->type_name("N");
   sub->add_option("--layout", o.request.layout,

@@ -21,8 +21,9 @@ TROUPE_JSON_FIELDS(actors::ActionsTraced, x.actions, x.collectives, x.complete, 
 TROUPE_JSON_FIELDS(actors::CatchUp, x.back_to, x.reached)
 TROUPE_JSON_FIELDS(actors::RecoveryPhases, x.detect_s, x.decide_s, x.spawn_s, x.move_s, x.rebuild_s,
                    x.catch_up_s, x.first_step_s)
-TROUPE_JSON_FIELDS(actors::Pipeline, x.pp, x.dp, x.tp, unless_empty(x.dp_of_stage),
-                   unless_empty(x.tp_of_stage), x.stage_of_chunk, x.copies, x.microbatches)
+TROUPE_JSON_FIELDS(actors::Pipeline, x.pp, x.dp, x.tp, unless_empty(x.ep),
+                   unless_empty(x.dp_of_stage), unless_empty(x.tp_of_stage), x.stage_of_chunk,
+                   x.copies, x.microbatches)
 TROUPE_JSON_FIELDS(actors::AllocatedMemory, x.stage.weights, x.stage.gradients, x.stage.optimizer,
                    x.stage.activations, x.stage.packed, x.stage.gathered,
                    keyed("buckets", x.stage.buckets + x.buckets), x.collectives, x.pools,

@@ -7,12 +7,13 @@
 namespace troupe::launch {
 
 actors::ScaleRequest parse_scale(const nlohmann::json& fields) {
-  refuse_other_fields(fields,
-                      {"pp", "dp", "tp", "stage", "layout", "schedule", "without_hosts", "hosts"});
+  refuse_other_fields(
+      fields, {"pp", "dp", "tp", "ep", "stage", "layout", "schedule", "without_hosts", "hosts"});
   actors::ScaleRequest request;
   request.pp = count_field(fields, "pp");
   request.dp = count_field(fields, "dp");
   request.tp = count_field(fields, "tp");
+  request.ep = count_field(fields, "ep");
   request.stage = count_field(fields, "stage");
   request.layout = filled_field(fields, "layout");
   request.schedule = filled_field(fields, "schedule");

@@ -27,9 +27,9 @@ struct RunPort {
   actors::Hub* hub = nullptr;
 };
 
-/// The fields of a control request that the scale request sets, out of {"pp": 3, "dp": 1, "layout":
-/// "3,2,1", "schedule": "gpipe", "without_hosts": ["h1"], "hosts": 2}.
-TROUPE_JSON_FIELDS(actors::ScaleRequest, x.pp, x.dp, x.tp, x.stage, x.layout, x.schedule,
+/// The fields of a control request that the scale request sets, out of {"pp": 3, "dp": 1, "ep": 1,
+/// "layout": "3,2,1", "schedule": "gpipe", "without_hosts": ["h1"], "hosts": 2}.
+TROUPE_JSON_FIELDS(actors::ScaleRequest, x.pp, x.dp, x.tp, x.ep, x.stage, x.layout, x.schedule,
                    unless_empty(x.without_hosts), x.hosts)
 /// The scale request in the fields of a control request. Throws Error{usage} naming a field that is
 /// not known, or whose value is empty or not valid.

@@ -51,6 +51,7 @@ ShapeSpan shape_of(const json& membership) {
                   .pp = static_cast<int>(integer_of(membership, "pp", 1)),
                   .dp = static_cast<int>(integer_of(membership, "dp", 1)),
                   .tp = static_cast<int>(integer_of(membership, "tp", 1)),
+                  .ep = static_cast<int>(integer_of(pipeline, "ep", 1)),
                   .dp_of_stage = numbers_of(pipeline, "dp_of_stage"),
                   .tp_of_stage = numbers_of(pipeline, "tp_of_stage"),
                   .schedule = text_of(membership, "schedule")};
@@ -204,6 +205,7 @@ std::string ShapeSpan::text() const {
   std::string out = fmt::format("pp {}", pp);
   if (dp_of_stage.empty() || dp_of_stage.size() != tp_of_stage.size()) {
     if (dp > 1) out += fmt::format(" x dp {}", dp);
+    if (ep > 1) out += fmt::format(" (ep {})", ep);
     if (tp > 1) out += fmt::format(" x tp {}", tp);
   } else {
     actors::RunSpec::Mesh mesh{.pp = pp, .dp = dp, .tp = tp};

@@ -47,7 +47,7 @@ TROUPE_JSON_FIELDS(TimelineEntry, x.kind, x.time, x.step, x.text,
 /// A span of steps in which the cluster had one shape.
 struct ShapeSpan {
   std::int64_t after_step = 0;  ///< the shape's first step is the one after this
-  int pp = 1, dp = 1, tp = 1;
+  int pp = 1, dp = 1, tp = 1, ep = 1;
   std::vector<int> dp_of_stage, tp_of_stage;  ///< if stages differ in width; else empty
   std::string schedule;
   std::vector<std::string> hosts;  ///< of its ranks, each once

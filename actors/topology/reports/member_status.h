@@ -46,6 +46,7 @@ struct Pipeline {
   int pp = 1;
   int dp = 1;  ///< of the stage that has most, as tp is
   int tp = 1;
+  int ep = 0;  ///< Mesh::ep; 0: each replica has all experts
   std::vector<int> dp_of_stage, tp_of_stage;  ///< if stages differ in width; else empty
   std::vector<int> stage_of_chunk;            ///< in model order, one copy after the other
   int copies = 1;

@@ -39,9 +39,11 @@ transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int
 
 void NeighbourCopies::use(const stages::Stage& stage) {
   row_.clear();
-  for (const stages::Parameter& parameter : stage.parameters())
+  for (const stages::Parameter& parameter : stage.parameters()) {
+    if (parameter.update.is_base) continue;
     for (const auto* x : {&parameter.weight, &parameter.exp_avg, &parameter.exp_avg_sq})
       row_.add(*x);
+  }
 }
 
 void NeighbourCopies::send(const stages::Stage& stage, std::int64_t step) {

@@ -9,7 +9,8 @@ void check_auto_mesh(const Manifest& m) {
   const std::array decided{&m.key_of(m->mesh.pp),         &m.key_of(m->mesh.dp),
                            &m.key_of(m->mesh.tp),         &m.key_of(m->mesh.sequence_parallel),
                            &m.key_of(m->layout),          &m.key_of(m->schedule.kind),
-                           &m.key_of(m->schedule.chunks), &m.key_of(m->stages)};
+                           &m.key_of(m->schedule.chunks), &m.key_of(m->stages),
+                           &m.key_of(m->mesh.ep)};
   for (const Key* key : decided)
     if (m.given(*key))
       m.fail(*key,

@@ -134,6 +134,8 @@ void check_shards(const Manifest& m) {
       m.fail(m->stages, "[[stage]] {} has tp = {}: {}", stage, mesh.width(stage).tp, wrong);
   if (const std::string wrong = actors::fault_of_widths(spec, mesh, spec.schedule); !wrong.empty())
     m.fail(m->stages, "[[stage]]: {}", wrong);
+  if (const std::string wrong = actors::fault_of_experts(spec, mesh); !wrong.empty())
+    m.fail(m->mesh.ep, "mesh.{}", wrong);
 }
 
 void check_mesh(const Manifest& m) {
@@ -356,6 +358,7 @@ void refuse_choices(const Manifest& m, const std::vector<const Key*>& keys,
 void check(const Manifest& manifest, Purpose purpose) {
   check_texts(manifest);
   check_model_kind(manifest);
+  check_adapter(manifest);
   check_model_fields(manifest);
   check_auto_mesh(manifest);
   check_stage_tables(manifest);

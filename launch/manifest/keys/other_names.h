@@ -21,6 +21,7 @@ inline constexpr std::array kTableSynonyms{
     Synonyms{"dataset datasets dataloader", "data"},
     Synonyms{"optim lr_scheduler scheduler", "optimizer"},
     Synonyms{"activation_checkpoint activation_checkpointing activation_recompute", "recompute"},
+    Synonyms{"lora peft", "adapter"},
     Synonyms{"ddp fsdp zero zero_optimization", "data_parallel"},
     Synonyms{"evaluation validation valid", "eval"},
     Synonyms{"checkpoints checkpointing ckpt save", "checkpoint"},
@@ -72,6 +73,12 @@ inline constexpr std::array kWithoutKey{
              "the optimizer is AdamW"},
     Synonyms{"cp context_parallel context_parallel_size context_parallel_degree",
              "a sequence is not divided among ranks"},
+    Synonyms{"etp expert_tensor_parallel_size",
+             "shards divide each expert as they divide other layers (mesh.tp)"},
+    Synonyms{"adapter.use_dora adapter.bias adapter.modules_to_save adapter.rank_pattern "
+             "adapter.alpha_pattern adapter.init_lora_weights adapter.peft_type "
+             "adapter.layers_to_transform",
+             "an adapter is LoRA's A and B of all modules of its targets, of one rank and scale"},
     Synonyms{"wandb wandb_project use_wandb", "a run is recorded by monitor.tensorboard"},
 };
 

@@ -55,6 +55,19 @@ inline constexpr std::array kParallelKeys{
         from_one_to(1024),
         "tensor_parallel tensor_parallel_size tensor_parallel_degree tensor_model_parallel_size "
         "tp_size model_parallel_size"},
+    Key{.table = "mesh",
+        .name = "ep",
+        .member = SETTING(mesh.ep),
+        .fallback = "1",
+        .unit = "replicas",
+        .meaning = "Neighbouring replicas that share out the experts of each layer, each with "
+                   "model.num_experts / ep of them, and send each other the tokens that these "
+                   "compute; divides dp. One unless asked for, because it takes four exchanges a "
+                   "layer. Shards divide each expert as they divide other layers (tp)",
+        .rule = from_one_to(1024),
+        .called = "expert_parallel expert_parallel_size expert_parallel_degree "
+                  "expert_model_parallel_size ep_size",
+        .is_rare = true},
     Key{"mesh", "stage", SETTING(stages), "[]", "",
         "Widths of the stages where they differ: one table [[stage]] for each stage, in order, "
         "with the keys below. What a table leaves out is as the keys above say. None: all alike"},

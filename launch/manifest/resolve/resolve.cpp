@@ -11,6 +11,7 @@
 #include <variant>
 
 #include "actors/topology/layers/layer_split.h"
+#include "launch/manifest/resolve/adapter.h"
 #include "launch/manifest/resolve/model_source.h"
 #include "launch/manifest/resolve/run_spec.h"
 #include "schedules/analysis/validate.h"
@@ -259,6 +260,7 @@ void set_mesh(Manifest& manifest, const actors::RunSpec::Mesh& mesh) {
   if (mesh.is_even()) {
     manifest->mesh.dp = mesh.dp;
     manifest->mesh.tp = mesh.tp;
+    manifest->mesh.ep = mesh.ep;
   }
   if (stages != manifest->stages)
     manifest.settle(manifest.key_of(manifest->stages), std::move(stages));
@@ -270,6 +272,7 @@ void resolve(Manifest& manifest, const Machine& machine) {
   resolve_run(manifest);
   resolve_source(manifest);
   resolve_model(manifest);
+  resolve_adapter(manifest);
   if (!manifest.given(manifest->optimizer.decay_steps))
     manifest.resolve(manifest->optimizer.decay_steps, decay_steps(manifest));
   resolve_plan_file(manifest);
