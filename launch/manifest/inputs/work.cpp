@@ -71,6 +71,7 @@ Work work_of(const actors::RunSpec& spec) {
           .tp = spec.mesh.tp,
           .pp = spec.mesh.pp,
           .dp = spec.mesh.dp,
+          .ep = spec.mesh.ep,
           .sequence_parallel = spec.mesh.sequence_parallel,
           .updates_ahead = actors::updates_ahead(spec),
           .recompute = recompute_of(spec.recompute),
