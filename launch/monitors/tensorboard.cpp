@@ -37,6 +37,7 @@ std::vector<std::string> messages_of(const RunEvent& event, const StepCommitted&
   std::vector<std::string> out{scalar("train/loss", r.loss), scalar("train/grad_norm", r.grad_norm),
                                scalar("train/lr", r.lr), scalar("train/step_s", r.step_s),
                                scalar("train/tokens_per_s", r.tokens_per_s())};
+  if (!r.routers.empty()) out.push_back(scalar("train/aux_loss", r.aux_loss));
   for (const auto& s : r.stages())
     if (const double all = s.busy_s + s.idle_s; all > 0)
       out.push_back(
