@@ -30,10 +30,12 @@ class LocalCluster : public Cluster {
         workers_(hosts_ ? hosts_->workers(processes_) : nullptr) {
     board_.write([&spec](RunStatus& status) {
       status.evaluations = spec.eval.batches(spec.batch.global);
-      // For each parameter a weight, and for each that trains two moments, all in float32.
-      status.checkpoint_bytes =
-          sizeof(float) * static_cast<std::uint64_t>(stages::num_parameters(spec.model) +
-                                                     2 * num_trained_parameters(spec.model));
+      // For each parameter a weight, and for each that trains two moments, all in float32. The base
+      // of an adapter is not saved.
+      const std::int64_t trained = num_trained_parameters(spec.model);
+      const std::int64_t saved =
+          spec.model.adapter ? trained : stages::num_parameters(spec.model);
+      status.checkpoint_bytes = sizeof(float) * static_cast<std::uint64_t>(saved + 2 * trained);
     });
     DirectorContext context{.spec = spec,
                             .manifest = options.manifest,
@@ -53,7 +55,9 @@ class LocalCluster : public Cluster {
                             .hosts = hosts_.get()};
     stages::ModelSource source;
     if (!spec.checkpoint.resume.empty()) {
-      const auto start = stages::CheckpointReader::open(spec.checkpoint.resume);
+      const auto& adapter = spec.model.adapter;
+      const auto start = stages::CheckpointReader::open(spec.checkpoint.resume,
+                                                        adapter ? adapter->base : "");
       source = start->source();
       if (!spec.checkpoint.weights_only) {
         const stages::CheckpointInfo& info = start->info();

@@ -213,6 +213,7 @@ void RankExecutor::load(const EnterConfiguration& order, StageState& state) {
         set_state("loading, " + std::to_string(100 * done / total) + " %");
       },
       threads);
+  state.has_base = true;
   log("checkpoint read");
 }
 

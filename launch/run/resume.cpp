@@ -26,7 +26,7 @@ std::vector<std::int64_t> saved_steps(const fs::path& checkpoints) {
 }  // namespace
 
 ResumePoint find_resume_point(const fs::path& run, const stages::Progress& progress, int threads,
-                              bool reads_all) {
+                              bool reads_all, const fs::path& base) {
   ResumePoint point;
   for (const std::int64_t step : saved_steps(run / kCheckpoints)) {
     const fs::path path = run / kCheckpoints / stages::step_name(step);
@@ -35,7 +35,7 @@ ResumePoint find_resume_point(const fs::path& run, const stages::Progress& progr
       continue;
     }
     try {
-      auto checkpoint = stages::CheckpointReader::open(path);
+      auto checkpoint = stages::CheckpointReader::open(path, base);
       if (reads_all) checkpoint->verify(progress, threads);
       point.path = path;
       point.checkpoint = std::move(checkpoint);

@@ -26,10 +26,11 @@ struct ResumePoint {
 
 /// Finds the newest of a run's own checkpoints (stages::own_checkpoints) that is complete and
 /// undamaged, which is checked by reading every byte on so many threads; or, if nobody can wait for
-/// that, only complete.
+/// that, only complete. The base of an adapter's is in this directory, or if none is given in the
+/// one that it names.
 ResumePoint find_resume_point(const std::filesystem::path& run,
                               const stages::Progress& progress = {}, int threads = 1,
-                              bool reads_all = true);
+                              bool reads_all = true, const std::filesystem::path& base = {});
 
 /// Renames a torn checkpoint to <name>.torn, so that its step can be saved again.
 void set_aside(const TornCheckpoint& torn);

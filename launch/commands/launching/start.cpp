@@ -8,6 +8,7 @@
 #include "launch/host/progress_line.h"
 #include "launch/hosts/hosts_plan.h"
 #include "launch/manifest/inputs/inputs.h"
+#include "launch/manifest/resolve/adapter.h"
 #include "launch/manifest/resolve/resolve.h"
 #include "schedules/plan/counted.h"
 #include "tensor/errors/error.h"
@@ -79,7 +80,8 @@ Start resumed_run(const LaunchOptions& options, const Machine& machine) {
   start.manifest.resolve(start.manifest->dir, path.string());
   start.lost = std::move(lost);
   // Hosts wait for a launcher, but not for ever.
-  start.point = find_resume_point(path, verifying(), machine.free_threads, !start.lost);
+  start.point = find_resume_point(path, verifying(), machine.free_threads, !start.lost,
+                                  base_of(*start.manifest));
   const ResumePoint& point = start.point;
   if (!point.checkpoint) {
     if (!point.torn.empty())

@@ -25,6 +25,8 @@ void refuse_choices(const Manifest& manifest, const std::vector<const Key*>& key
 /// That the user set no key which belongs to another kind of model, and that samples fit the table
 /// of positions, if the kind has one.
 void check_model_kind(const Manifest& manifest);
+/// That the model has the targets of [adapter], of which each is told the nearest name.
+void check_adapter(const Manifest& manifest);
 /// That nobody gives a part of the layout that mesh.auto looks for.
 void check_auto_mesh(const Manifest& manifest);
 /// That the text to train on is named, once, and that to evaluate on.

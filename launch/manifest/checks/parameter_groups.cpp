@@ -48,7 +48,8 @@ std::size_t distance(std::string_view glob, std::string_view name) {
 std::string nearest_names(const std::string& match, const stages::ModelConfig& model) {
   std::vector<std::string> names;
   for (const stages::ParameterInfo& info : stages::parameters_of(model))
-    if (std::string name = without_layer(info); std::ranges::find(names, name) == names.end())
+    if (std::string name = without_layer(info);
+        (!model.adapter || is_adapter(info)) && std::ranges::find(names, name) == names.end())
       names.push_back(std::move(name));
   std::ranges::stable_sort(names, {},
                            [&](const std::string& name) { return distance(match, name); });
@@ -63,7 +64,7 @@ std::string fault_of(const GroupCount& count, const stages::ModelConfig& model) 
     return fmt::format(
         "'{}' is frozen, so it has neither lr_scale nor weight_decay; leave them out", match);
   if (count.tensors > 0) return "";
-  const auto tensors = stages::stored_tensors(model);
+  const auto tensors = stages::saved_tensors(model);
   const auto taken = std::ranges::find_if(
       tensors, [&](const auto& tensor) { return count.group.matches(tensor.name); });
   if (taken != tensors.end())
@@ -77,7 +78,7 @@ std::string fault_of(const GroupCount& count, const stages::ModelConfig& model) 
 
 std::set<std::string> frozen_of(const stages::ModelConfig& model) {
   std::set<std::string> names;
-  for (const stages::StoredTensor& tensor : stages::stored_tensors(model))
+  for (const stages::StoredTensor& tensor : stages::saved_tensors(model))
     if (tensor.frozen) names.insert(tensor.name);
   return names;
 }
@@ -87,7 +88,7 @@ std::set<std::string> frozen_of(const stages::ModelConfig& model) {
 std::vector<GroupCount> count_groups(const stages::ModelConfig& model) {
   std::vector<GroupCount> counts;
   for (const stages::ParameterGroup& group : model.groups) counts.push_back({.group = group});
-  for (const stages::StoredTensor& tensor : stages::stored_tensors(model))
+  for (const stages::StoredTensor& tensor : stages::saved_tensors(model))
     if (const auto* group = stages::group_of(tensor.name, model.groups)) {
       GroupCount& count = counts[static_cast<std::size_t>(group - model.groups.data())];
       ++count.tensors;

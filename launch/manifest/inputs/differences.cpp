@@ -60,7 +60,7 @@ void compare_training(const actors::RunSpec& spec, const stages::CheckpointInfo&
   }
   if (!spec.data.shuffle || !info.training->shuffle)
     compare(told, "run.seed", spec.seed, info.training->seed);
-  if (const auto frozen = compare_frozen(spec.model, info.model).frozen; !frozen.empty())
+  if (const auto frozen = compare_frozen(spec.model, info.trained_model()).frozen; !frozen.empty())
     told.push_back(fmt::format("frozen from now on: {}", fmt::join(frozen, ", ")));
   compare(told, "batch.global", spec.batch.global, info.training->global);
   const double lr = stages::learning_rate(spec.optimizer, info.step);
@@ -108,7 +108,7 @@ void check_cursor(const Manifest& m, const stages::CheckpointInfo& info) {
 }
 
 void check_released(const Manifest& m, const stages::CheckpointInfo& info) {
-  const auto released = compare_frozen(m->model, info.model).released;
+  const auto released = compare_frozen(m->model, info.trained_model()).released;
   if (released.empty()) return;
   m.fail_as(ErrorKind::data, m->checkpoint.resume,
             "{} {} frozen up to step {}, so the checkpoint has no moments of {}. Freeze {} by an "

@@ -9,6 +9,7 @@
 #include "launch/manifest/checks/check.h"
 #include "launch/manifest/inputs/corpus.h"
 #include "launch/manifest/inputs/differences.h"
+#include "launch/manifest/resolve/adapter.h"
 #include "launch/manifest/resolve/model_source.h"
 #include "launch/manifest/resolve/resolve.h"
 #include "launch/manifest/resolve/run_spec.h"
@@ -24,6 +25,23 @@ void check_steps_left(const Manifest& m, const stages::CheckpointInfo& info) {
            "run.max_steps = {} counts from the first start, and checkpoint.resume is of step {}; "
            "at least {}",
            m->max_steps, info.step, info.step + 1);
+}
+
+/// Refuses a whole model for a run with an adapter, and an adapter for a run without.
+void check_kind_of_state(const Manifest& m, const stages::CheckpointInfo& info) {
+  const std::string& resume = m->checkpoint.resume;
+  if (m->model.adapter && !info.adapter)
+    m.fail_as(
+        ErrorKind::data, resume,
+        "{} holds a whole model, but the run trains an adapter; name the model in model.from, "
+        "in the place of checkpoint.resume",
+        resume);
+  if (!m->model.adapter && info.adapter && !m->checkpoint.weights_only)
+    m.fail_as(
+        ErrorKind::data, resume,
+        "{} holds an adapter of {}; train it with [adapter] and model.from, or begin with both "
+        "merged, with checkpoint.weights_only = true",
+        resume, info.adapter->base);
 }
 
 bool asks_for_cuda(const Manifest& manifest) {
@@ -63,10 +81,13 @@ Manifest manifest_of_model(const std::filesystem::path& model,
 std::optional<stages::CheckpointInfo> check_start(const Manifest& m,
                                                   const stages::Progress& progress, int threads) {
   const bool is_new = m->checkpoint.resume.empty();
-  const std::string& path = is_new ? m->model_from : m->checkpoint.resume;
+  const std::string& fresh = m->adapter_from.empty() ? m->model_from : m->adapter_from;
+  const std::string& path = is_new ? fresh : m->checkpoint.resume;
   if (path.empty()) return std::nullopt;
-  const auto checkpoint = m.about(path, [&] { return stages::CheckpointReader::open(path); });
+  const auto checkpoint =
+      m.about(path, [&] { return stages::CheckpointReader::open(path, base_of(*m)); });
   m.about(path, [&] { checkpoint->verify(progress, threads); });
+  if (!is_new) check_kind_of_state(m, checkpoint->info());
   if (is_new || m->checkpoint.weights_only) {
     m.about(path, [&] { checkpoint->check_model(m->model); });
     return std::nullopt;
@@ -76,6 +97,7 @@ std::optional<stages::CheckpointInfo> check_start(const Manifest& m,
 }
 
 void check_fits(const Manifest& m, const stages::CheckpointReader& checkpoint) {
+  check_kind_of_state(m, checkpoint.info());
   m.about(m->checkpoint.resume, [&] { checkpoint.check_model(m->model); });
   check_cursor(m, checkpoint.info());
   check_released(m, checkpoint.info());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "launch/manifest/keys/adapter_keys.h"
 #include "launch/manifest/keys/operation_keys.h"
 #include "launch/manifest/keys/parallel_keys.h"
 #include "launch/manifest/keys/run_keys.h"
@@ -18,7 +19,7 @@ constexpr auto joined(const std::array<Key, n>&... parts) {
   return all;
 }
 
-constexpr auto kKeys = joined(kRunKeys, kTrainingKeys, kParallelKeys, kOperationKeys);
+constexpr auto kKeys = joined(kRunKeys, kAdapterKeys, kTrainingKeys, kParallelKeys, kOperationKeys);
 
 }  // namespace
 

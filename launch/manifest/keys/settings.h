@@ -17,6 +17,9 @@ struct Settings : actors::RunSpec {
 
   std::string model_from;    ///< model.from
   std::string model_config;  ///< model.config, whose fields are members of the model too
+  /// [adapter]; resolving it gives the model its own.
+  stages::Adapter adapter;
+  std::string adapter_from;  ///< adapter.from
   Data::Source text;         ///< data.files and data.tokens, in place of data.sources
   Eval::Set eval_text;       ///< eval.files and the keys for them, in place of eval.sets
   std::array<double, 2> betas{};

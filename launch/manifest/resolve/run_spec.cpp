@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "launch/host/host_list.h"
+#include "launch/manifest/resolve/adapter.h"
 #include "schedules/plan/counted.h"
 #include "stages/files/hugging_face/layer_fields.h"
 
@@ -70,8 +71,9 @@ std::vector<std::vector<std::string>> stage_hosts_of(const Manifest& m,
 actors::RunSpec to_run_spec(const Manifest& m) {
   actors::RunSpec spec = *m;
   stages::read_layer_text(m->model_config, spec.model);
+  spec.model.adapter = adapter_of(*m);
   if (spec.checkpoint.resume.empty()) {
-    spec.checkpoint.resume = m->model_from;
+    spec.checkpoint.resume = m->adapter_from.empty() ? m->model_from : m->adapter_from;
     spec.checkpoint.weights_only = true;
   }
   if (spec.data.sources.empty()) spec.data.sources = {m->text};

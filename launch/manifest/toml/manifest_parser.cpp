@@ -143,6 +143,10 @@ void ManifestParser::file(std::string_view text) {
     }
     if (std::ranges::find(tables, name.str()) == tables.end())
       refuse(place, unknown_top(name.str(), node));
+    if (name.str() == "adapter" && node.is_array())
+      refuse(place,
+             "[[adapter]]: several adapters on one base, each with its own data, cannot be trained "
+             "yet; give one, as [adapter]");
     if (!node.is_table())
       refuse(place, fmt::format("[{}] must be a table, not {}", name.str(), name_of(node.type())));
     read_table(name.str(), *node.as_table());
