@@ -76,7 +76,7 @@ void Ops::router_load(Stream& stream, const Tensor& probs, const Tensor& chosen,
   TROUPE_ASSERT(probs.dtype == DType::f32 && is_matrix(probs));
   TROUPE_ASSERT(chosen.dtype == DType::i32 && is_matrix(chosen));
   TROUPE_ASSERT(chosen.shape[0] == probs.shape[0]);
-  TROUPE_ASSERT(is_of(load, DType::f32, 2 * probs.shape[1] + 2));
+  TROUPE_ASSERT(is_of(load, DType::f32, 2 * probs.shape[1] + 3));
   check_tokens(lse, DType::f32, probs);
   check_tokens(counted, DType::i32, probs);
   run_router_load(stream, probs, chosen, lse, counted, load);

@@ -113,10 +113,10 @@ class Ops {
   void route_backward(Stream& stream, const Tensor& probs, const Tensor& chosen,
                       const Tensor& weights, const Tensor& dweights, const RouterShape& router,
                       const RouterLosses& losses, const Tensor& dlogits);
-  /// What a router does with the tokens that count (RouterLosses::counted), load[2E+2] (float32):
+  /// What a router does with the tokens that count (RouterLosses::counted), load[2E+3] (float32):
   /// f_e, how many of them chose expert e, divided by their number; P_e, the mean of probs[.,e];
-  /// the mean of -sum p ln p; the mean of lse^2 (0 without lse). Zeros if none counts. It may lie
-  /// in pinned memory.
+  /// the mean of -sum p ln p; the mean of lse^2 (0 without lse); E * sum f_e P_e. Zeros if none
+  /// counts. It may lie in pinned memory.
   void router_load(Stream& stream, const Tensor& probs, const Tensor& chosen, const Tensor& lse,
                    const Tensor& counted, const Tensor& load);
   /// The T K choices in the order of their expert (chosen[T,K], int32, each < E), those of an

@@ -186,7 +186,7 @@ void CpuOps::run_router_load(Stream&, const Tensor& probs, const Tensor& chosen,
                              const Tensor& counted, const Tensor& load) {
   const std::int64_t tokens = probs.shape[0], experts = probs.shape[1], each = chosen.shape[1];
   float* const to = load.as<float>();
-  std::fill_n(to, 2 * experts + 2, 0.0f);
+  std::fill_n(to, 2 * experts + 3, 0.0f);
   double number = 0;
   for (std::int64_t t = 0; t < tokens; ++t) {
     if (!counts(counted, t)) continue;
@@ -208,6 +208,10 @@ void CpuOps::run_router_load(Stream&, const Tensor& probs, const Tensor& chosen,
   };
   to[2 * experts] =
       mean_of([&](std::int64_t t) { return entropy_of(probs.as<float>() + t * experts, experts); });
+  double balance = 0;
+  for (std::int64_t e = 0; e < experts; ++e)
+    balance += static_cast<double>(to[e]) * static_cast<double>(to[experts + e]);
+  to[2 * experts + 2] = static_cast<float>(static_cast<double>(experts) * balance);
   if (!lse) return;
   to[2 * experts + 1] = mean_of([&](std::int64_t t) {
     const auto value = static_cast<double>(lse.as<float>()[t]);

@@ -34,6 +34,13 @@ void launch_swiglu(DType dtype, const void* gate_up, void* y, std::int64_t rows,
 /// dgate_up[rows, 2 width] from gate_up and dy[rows, width]; dgate_up may be gate_up.
 void launch_swiglu_backward(DType dtype, const void* gate_up, const void* dy, void* dgate_up,
                             std::int64_t rows, std::int64_t width, cudaStream_t stream);
+/// launch_swiglu() times weights[rows].
+void launch_weighted_swiglu(DType dtype, const void* gate_up, const float* weights, void* y,
+                            std::int64_t rows, std::int64_t width, cudaStream_t stream);
+/// dgate_up[rows, 2 width], which may be gate_up, and dweights[rows], which may be weights.
+void launch_weighted_swiglu_backward(DType dtype, const void* gate_up, const float* weights,
+                                     const void* dy, void* dgate_up, float* dweights,
+                                     std::int64_t rows, std::int64_t width, cudaStream_t stream);
 /// launch_swiglu() with gelu in the place of silu.
 void launch_geglu(DType dtype, const void* gate_up, void* y, std::int64_t rows, std::int64_t width,
                   cudaStream_t stream);
