@@ -65,7 +65,8 @@ void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
   }
   if (const std::string wrong = fault_of_widths(spec, mesh, shape.schedule); !wrong.empty())
     refuse(wrong);
-  if (const std::string wrong = fault_of_experts(spec, mesh); !wrong.empty()) refuse("--" + wrong);
+  if (const std::string wrong = fault_of_experts(spec, mesh); !wrong.empty())
+    refuse("--ep " + text(mesh.ep) + ": " + wrong);
   const int dp = mesh.dp;
   if (!shares_evenly(spec.batch, dp)) {
     const int samples = spec.batch.microbatches(1);

@@ -31,6 +31,14 @@ RunSpec spec_of(const RunSpec::Mesh& mesh) {
   return spec;
 }
 
+RunSpec mixture_spec_of(const RunSpec::Mesh& mesh) {
+  RunSpec spec = spec_of(mesh);
+  spec.model.kind = stages::ModelKind::qwen3_moe;
+  spec.model.num_hidden_layers = 3;
+  spec.model.experts = {.count = 4, .per_token = 2, .width = 16, .dense_layers = {1}};
+  return spec;
+}
+
 RunSpec gpt2_spec_of(const RunSpec::Mesh& mesh) {
   RunSpec spec = spec_of(mesh);
   spec.model.kind = stages::ModelKind::gpt2;
@@ -182,19 +190,27 @@ RunSpec::Mesh wide(std::vector<RunSpec::Width> widths) {
   return mesh;
 }
 
+const std::vector<RunSpec::Mesh> kMeshes{{},
+                                         {.tp = 2},
+                                         {.tp = 4},
+                                         {.pp = 2},
+                                         {.dp = 2},
+                                         {.dp = 3, .tp = 2},
+                                         {.pp = 2, .dp = 3},
+                                         {.pp = 2, .dp = 2, .tp = 2},
+                                         wide({{.dp = 2}, {.dp = 1}}),
+                                         wide({{.tp = 2}, {.dp = 2}})};
+const std::vector<RunSpec::Mesh> kMeshesOfExperts{{},
+                                                  {.tp = 2},
+                                                  {.dp = 2},
+                                                  {.dp = 2, .ep = 2},
+                                                  {.dp = 4, .ep = 2},
+                                                  {.dp = 4, .ep = 4},
+                                                  {.pp = 2, .dp = 2, .tp = 2, .ep = 2}};
+
 /// From every mesh to every other: what the moves carry is all that the new ranks keep. If replicas
 /// have twins, one of the old ranks is dead.
-void check_moves(const RunSpec& spec) {
-  const std::vector<RunSpec::Mesh> meshes{{},
-                                          {.tp = 2},
-                                          {.tp = 4},
-                                          {.pp = 2},
-                                          {.dp = 2},
-                                          {.dp = 3, .tp = 2},
-                                          {.pp = 2, .dp = 3},
-                                          {.pp = 2, .dp = 2, .tp = 2},
-                                          wide({{.dp = 2}, {.dp = 1}}),
-                                          wide({{.tp = 2}, {.dp = 2}})};
+void check_moves(const RunSpec& spec, const std::vector<RunSpec::Mesh>& meshes = kMeshes) {
   for (const auto& from : meshes)
     for (const auto& to : meshes) {
       // Of mixed pairs the small ones: the others take long.
@@ -251,6 +267,15 @@ BOOST_AUTO_TEST_CASE(state_of_any_shape_becomes_that_of_any_other) {
     spec.recovery.neighbour_copies = false;
     check_moves(spec);
   }
+}
+
+BOOST_AUTO_TEST_CASE(experts_that_replicas_share_out_come_to_those_of_any_other_number) {
+  RunSpec spec = mixture_spec_of({});
+  check_moves(spec, kMeshesOfExperts);
+  spec.data_parallel = {.division = stages::StateDivision::optim, .buckets = {.size = 3000}};
+  check_moves(spec, kMeshesOfExperts);
+  spec.recovery.neighbour_copies = false;
+  check_moves(spec, kMeshesOfExperts);
 }
 
 /// Two copies of each slice lie on replicas that follow each other.
