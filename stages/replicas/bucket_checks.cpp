@@ -66,7 +66,8 @@ void BucketChecks::look_at(std::size_t bucket, int reduction, tensor::Stream& st
   if (memory.is_head_use) return sum(memory.gradient, num_squares_ - 1);
   for (int i = memory.range.parameters.first; i < memory.range.parameters.end; ++i) {
     const auto number = static_cast<std::size_t>(i);
-    sum(stage_.parameters()[number].gradient, number);
+    const tensor::Tensor& gradient = stage_.parameters()[number].gradient;
+    if (gradient) sum(gradient, number);  // a frozen base has none
   }
 }
 

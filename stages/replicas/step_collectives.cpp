@@ -71,7 +71,8 @@ std::vector<std::vector<int>> reads_of(const StageSpec& stage, int chunk, Pass p
       .sharding = stage.sharding,
       .recompute = stage.recompute,
       .form = sublayer_form(stage.model, stage.sharding.size),
-      .head_is_in_parts = head_parts(stage.model, tokens, stage.sharding.size).are_divided};
+      .head_is_in_parts = head_parts(stage.model, tokens, stage.sharding.size).are_divided,
+      .routed = routed_layers(stage.model)};
   std::vector<std::vector<int>> reads;
   for (const Node& node : row_of(layers, pass).nodes) {
     reads.emplace_back();
@@ -174,7 +175,8 @@ GradientTraffic gradient_traffic(const BucketRule& rule, const StageSpec& stage)
     return entry.info.layer == kEmbeddingLayer;
   };
   const auto embedding = std::ranges::find_if(layout.entries, is_embedding);
-  if (stage.model.tie_word_embeddings && !stage.model.adapter && layout.tied_size == 0 && embedding != layout.entries.end())
+  if (stage.model.tie_word_embeddings && !stage.model.adapter && layout.tied_size == 0 &&
+      embedding != layout.entries.end())
     most.tied = embedding->shape.num_elements();
   return most;
 }
