@@ -75,6 +75,7 @@ class FakeStage : public NullStage {
                            .gradient = {},
                            .exp_avg = make(kept),
                            .exp_avg_sq = make(kept),
+                           .update = info.update,
                            .owned = owned && stages::owns_region(info, model_, sharding_),
                            .owned_by_stage = owned,
                            .whole_shape = info.shape,
