@@ -9,6 +9,7 @@
 #include "actors/topology/hosts.h"
 #include "actors/topology/layers/layer_costs.h"
 #include "actors/topology/memory/memory_plan.h"
+#include "actors/topology/shape_rules.h"
 #include "actors/topology/state/state_parts.h"
 #include "actors/topology/state/state_plan.h"
 #include "actors/topology/validation.h"
@@ -123,6 +124,7 @@ std::map<std::string, std::int64_t> bytes_by_sharding(
   for (std::size_t i = 0; i < (spec.mesh.dp == 1 ? 1 : names.size()); ++i) {
     actors::RunSpec other = spec;
     const auto division = other.data_parallel.division = stages::StateDivision(i);
+    if (!actors::fault_of_experts(other, other.mesh).empty()) continue;
     bytes[std::string(names[i])] =
         division == spec.data_parallel.division ? fullest(memory) : fullest(counts.of(other));
   }
