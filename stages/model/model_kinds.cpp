@@ -67,6 +67,7 @@ constexpr KindTraits kLlama{.name = "llama",
                             .check = check_rotary_positions,
                             .architecture = "LlamaForCausalLM",
                             .name_prefix = "model.",
+                            .head_name = "lm_head.weight",
                             .constants = kFrequencies};
 
 constexpr KindTraits kGpt2{.name = "gpt2",
@@ -89,6 +90,7 @@ constexpr KindTraits kGpt2{.name = "gpt2",
                            .check = check_gpt2_heads,
                            .architecture = "GPT2LMHeadModel",
                            .name_prefix = "transformer.",
+                           .head_name = "lm_head.weight",
                            .constants = kMasks};
 
 /// Llama's layers without what only the model of this name has.
@@ -168,6 +170,13 @@ constexpr KindTraits granite() {
   return kind;
 }
 
+constexpr KindTraits internlm2() {
+  KindTraits kind = like_llama("internlm2", "InternLM2ForCausalLM");
+  kind.chooses_attention_bias = true;
+  kind.head_name = "output.weight";
+  return kind;
+}
+
 constexpr KindTraits olmo2() {
   KindTraits kind = like_llama("olmo2", "Olmo2ForCausalLM");
   kind.norm_place = NormPlace::after;
@@ -180,9 +189,10 @@ constexpr KindTraits olmo2() {
 
 std::span<const KindTraits> model_kinds() {
   static constexpr KindTraits kTraits[]{
-      kLlama,   kGpt2,         mistral(), qwen2(),
-      qwen3(),  phi3(),        smollm3(), like_gemma("gemma", "GemmaForCausalLM"),
-      gemma2(), gemma3_text(), granite(), olmo2()};
+      kLlama,     kGpt2,         mistral(), qwen2(),
+      qwen3(),    phi3(),        smollm3(), like_gemma("gemma", "GemmaForCausalLM"),
+      gemma2(),   gemma3_text(), granite(), olmo2(),
+      internlm2()};
   return kTraits;
 }
 

@@ -72,7 +72,8 @@ struct Fixture {
         of("gemma2", {{"layer_types", {kFull, kFull, kSliding, kFull}}}),
         of("gemma3_text", {{"sliding_window_pattern", 2}, {"rope_theta", 3e5}}),
         of("granite", {{"embedding_multiplier", 3.5}, {"residual_multiplier", 0.1}}),
-        of("olmo2")};
+        of("olmo2"),
+        of("internlm2", {{"bias", false}})};
   }
 };
 
@@ -97,7 +98,8 @@ BOOST_AUTO_TEST_CASE(a_missing_field_has_the_default_of_its_family) {
       {"gemma2", 256000, 2304, 9216, 26, 8, 4, 256, 8192, 4096, 1e-6, 1e4, true},
       {"gemma3_text", 262208, 2304, 9216, 26, 8, 4, 256, 131072, 4096, 1e-6, 1e6, true},
       {"granite", 32000, 4096, 11008, 32, 32, 32, 128, 2048, 0, 1e-6, 1e4, false},
-      {"olmo2", 50304, 4096, 11008, 32, 32, 32, 128, 2048, 0, 1e-5, 1e4, false}};
+      {"olmo2", 50304, 4096, 11008, 32, 32, 32, 128, 2048, 0, 1e-5, 1e4, false},
+      {"internlm2", 103168, 4096, 11008, 32, 32, 32, 128, 2048, 0, 1e-6, 1e4, false}};
   for (const Expected& e : all) BOOST_TEST_CONTEXT(e.kind) {
       const ModelConfig m = model_of({{"model_type", e.kind}});
       BOOST_TEST(name_of(m.kind) == std::string(e.kind));
@@ -305,7 +307,6 @@ BOOST_AUTO_TEST_CASE(what_a_family_that_is_not_there_would_need_is_told) {
                                    {"deepseek_v3", "latent"},
                                    {"mamba", "state"},
                                    {"gemma3", "vision"},
-                                   {"internlm2", "wqkv"},
                                    {"mixtral", "experts"}})
     refused(of(kind), {kind, word});
   refused(of("frob"), {"frob", "llama", "gemma3_text"});

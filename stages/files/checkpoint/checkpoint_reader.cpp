@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "stages/files/checkpoint/checkpoint.h"
@@ -31,8 +32,12 @@ void read_tensor(const TensorMap& tensors, const std::string& name, const Parame
   TROUPE_ASSERT(out.data != nullptr && out.dtype == tensor::DType::f32);
   TROUPE_ASSERT(out.num_elements() >= elements);
   copies.fill({out.data, out.dtype, {elements}}, [&](const tensor::Tensor& host) {
-    file->read_floats(*entry, stored_region(info, region),
-                      {host.as<float>(), static_cast<std::size_t>(elements)}, stored_order(info));
+    std::span<float> rest(host.as<float>(), static_cast<std::size_t>(elements));
+    for (const tensor::Region& piece : stored_regions(info, region)) {
+      const auto count = static_cast<std::size_t>(piece.num_elements());
+      file->read_floats(*entry, piece, rest.first(count), stored_order(info));
+      rest = rest.subspan(count);
+    }
   });
 }
 

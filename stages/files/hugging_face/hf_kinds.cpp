@@ -54,6 +54,7 @@ constexpr auto with_fields(const std::array<ModelField, N>& fields, const auto&.
 }
 constexpr auto kAttentionBiasFields =
     with_fields(kDecoderFields, field_of("attention_bias", &M::attention_bias));
+constexpr auto kInternlm2Fields = with_fields(kDecoderFields, field_of("bias", &M::attention_bias));
 constexpr auto kBiasFields = with_fields(kAttentionBiasFields, field_of("mlp_bias", &M::mlp_bias));
 constexpr auto kDropoutFields =
     with_fields(kDecoderFields, field_of(kResidualDropout, &M::hidden_dropout),
@@ -322,6 +323,14 @@ HfKind hf_olmo2() {
   return kind;
 }
 
+/// As configuration_internlm2.py has it, which comes with the models.
+HfKind hf_internlm2() {
+  HfKind kind = decoder(ModelKind::internlm2, {.vocab = 103168});
+  kind.fields = kInternlm2Fields;
+  kind.defaults.attention_bias = true;
+  return kind;
+}
+
 }  // namespace
 
 const HfKind& hf_kind(ModelKind kind) {
@@ -344,7 +353,8 @@ const HfKind& hf_kind(ModelKind kind) {
                                hf_gemma2(ModelKind::gemma2, 256000, 8192),
                                hf_gemma3(),
                                hf_granite(),
-                               hf_olmo2()};
+                               hf_olmo2(),
+                               hf_internlm2()};
   TROUPE_ASSERT(std::size(kKinds) == model_kinds().size());
   return kKinds[static_cast<std::size_t>(kind)];
 }
