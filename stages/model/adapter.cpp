@@ -75,6 +75,8 @@ class ProductAdapters {
     b.part = part;
     b.stored.first_row = weight.stored.first_row;
     b.stored.rows = weight.stored.rows;
+    b.stored.turn_rows = weight.stored.turn_rows;
+    b.stored.turn_stride = weight.stored.turn_stride;
     // A part of a fused tensor keeps its name within it.
     const std::string_view own = std::string_view(weight.name).substr(module_of(weight).size());
     b.name = fmt::format("{}{}.lora_B{}", kAdapterPrefix, module_of(weight), own);

@@ -109,12 +109,15 @@ enum class Split {
 /// (Conv1D: [in, out]), and queries, keys and values are ranges of one tensor's outputs. In memory,
 /// and wherever training state travels, all kinds have matrices [out, in] and q, k and v apart, as
 /// products and shards want them, so that only the code that reads and writes checkpoints knows
-/// that files differ.
+/// that files differ. InternLM 2 has the rows of q, k and v in turns, those of one key and value
+/// head after those of another.
 struct StoredAs {
   std::string tensor;
   std::int64_t first_row = 0;  ///< of the parameter among the rows of the tensor, not transposed
   std::int64_t rows = 0;       ///< of the tensor, not transposed
   bool transposed = false;
+  std::int64_t turn_rows = 0;    ///< of the parameter that follow each other; 0: all do
+  std::int64_t turn_stride = 0;  ///< rows from the first of a turn to the first of the next
   bool operator==(const StoredAs&) const = default;
 };
 

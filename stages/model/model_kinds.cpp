@@ -84,6 +84,7 @@ constexpr KindTraits kLlama{.name = "llama",
                             .check = check_rotary_positions,
                             .architecture = "LlamaForCausalLM",
                             .name_prefix = "model.",
+                            .head_name = "lm_head.weight",
                             .constants = kFrequencies};
 
 constexpr KindTraits kGpt2{.name = "gpt2",
@@ -107,6 +108,7 @@ constexpr KindTraits kGpt2{.name = "gpt2",
                            .check = check_gpt2_heads,
                            .architecture = "GPT2LMHeadModel",
                            .name_prefix = "transformer.",
+                           .head_name = "lm_head.weight",
                            .constants = kMasks};
 
 /// Llama's layers without what only the model of this name has.
@@ -200,6 +202,13 @@ constexpr KindTraits granite() {
   return kind;
 }
 
+constexpr KindTraits internlm2() {
+  KindTraits kind = like_llama("internlm2", "InternLM2ForCausalLM");
+  kind.chooses_attention_bias = true;
+  kind.head_name = "output.weight";
+  return kind;
+}
+
 constexpr KindTraits olmo2() {
   KindTraits kind = like_llama("olmo2", "Olmo2ForCausalLM");
   kind.norm_place = NormPlace::after;
@@ -212,13 +221,14 @@ constexpr KindTraits olmo2() {
 
 std::span<const KindTraits> model_kinds() {
   static constexpr KindTraits kTraits[]{
-      kLlama,    kGpt2,
-      mistral(), qwen2(),
-      qwen3(),   phi3(),
-      smollm3(), like_gemma("gemma", "GemmaForCausalLM"),
-      gemma2(),  gemma3_text(),
-      granite(), olmo2(),
-      mixtral(), with_experts(qwen3(), "qwen3_moe", "Qwen3MoeForCausalLM")};
+      kLlama,     kGpt2,
+      mistral(),  qwen2(),
+      qwen3(),    phi3(),
+      smollm3(),  like_gemma("gemma", "GemmaForCausalLM"),
+      gemma2(),   gemma3_text(),
+      granite(),  olmo2(),
+      mixtral(),  with_experts(qwen3(), "qwen3_moe", "Qwen3MoeForCausalLM"),
+      internlm2()};
   return kTraits;
 }
 

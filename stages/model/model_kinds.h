@@ -33,6 +33,7 @@ enum class ModelKind {
   olmo2,        ///< norms after sublayers alone, and of all of q and of k
   mixtral,      ///< mistral's with experts in every layer
   qwen3_moe,    ///< qwen3's with experts in some layers
+  internlm2,    ///< Llama's in other names, with q, k and v in turns in one tensor of files
 };
 
 /// What a norm multiplies x / rms(x) with.
@@ -82,6 +83,7 @@ struct KindTraits {
   tensor::FieldFault (*check)(const ModelConfig& config);
   const char* architecture;  ///< the class of transformers with a head of the vocabulary
   const char* name_prefix;   ///< of the tensors' names, but the head's
+  const char* head_name;     ///< of the head of the vocabulary
   /// Endings of the names of constants that older versions of transformers saved beside weights.
   std::span<const std::string_view> constants;
 };

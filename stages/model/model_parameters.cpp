@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <fnmatch.h>
 
 #include <algorithm>
 #include <initializer_list>
@@ -69,6 +68,20 @@ class ParameterList {
     }
   }
   int layer() const { return layer_; }
+  /// The same of parts whose rows lie in turns: those of a group of each part, then those of the
+  /// next group.
+  void add_parts_in_turns(Field field, std::string_view name, std::string_view suffix,
+                          std::initializer_list<Part> parts, std::optional<std::int64_t> columns,
+                          std::int64_t groups) {
+    const std::size_t first = all_.size();
+    add_parts(field, name, suffix, parts, columns, false);
+    for (std::size_t i = first; i < all_.size(); ++i) {
+      StoredAs& stored = all_[i].stored;
+      stored.first_row /= groups;
+      stored.turn_rows = all_[i].shape[0] / groups;
+      stored.turn_stride = stored.rows / groups;
+    }
+  }
   std::vector<ParameterInfo> take() { return std::move(all_); }
 
  private:
@@ -181,6 +194,26 @@ void add_phi3_feed_forward(const ModelConfig& c, ParameterList& list) {
   list.add(Field::out_weight, "down_proj.weight", {width, inner}, Split::columns);
 }
 
+void add_internlm2_attention(const ModelConfig& c, ParameterList& list) {
+  const auto [queries, keys] = Widths(c);
+  const auto parts = {ParameterList::Part{"q", queries, Split::rows},
+                      {"k", keys, Split::kv_rows},
+                      {"v", keys, Split::kv_rows}};
+  const std::int64_t groups = c.num_key_value_heads;
+  list.add_parts_in_turns(Field::weight, "wqkv", "weight", parts, c.hidden_size, groups);
+  if (c.attention_bias)
+    list.add_parts_in_turns(Field::bias, "wqkv", "bias", parts, std::nullopt, groups);
+  list.add(Field::out_weight, "wo.weight", {c.hidden_size, queries}, Split::columns);
+  if (c.attention_bias) list.add(Field::out_bias, "wo.bias", {c.hidden_size});
+}
+
+void add_internlm2_feed_forward(const ModelConfig& c, ParameterList& list) {
+  const std::int64_t width = c.hidden_size, inner = c.intermediate_size;
+  list.add(Field::weight, "w1.weight", {inner, width}, Split::rows);
+  list.add_joined(Field::weight, "w3.weight", {inner, width}, Split::rows);
+  list.add(Field::out_weight, "w2.weight", {width, inner}, Split::columns);
+}
+
 void add_gpt2_attention(const ModelConfig& c, ParameterList& list) {
   const std::int64_t width = c.hidden_size;
   const auto parts = {ParameterList::Part{"q", width, Split::rows},
@@ -257,15 +290,27 @@ constexpr KindModules kGpt2Modules{"wte",
                                    "",
                                    add_gpt2_attention,
                                    add_gpt2_feed_forward};
+constexpr KindModules kInternlm2Modules{"tok_embeddings",
+                                        "",
+                                        "layers",
+                                        "norm",
+                                        "attention_norm",
+                                        "attention",
+                                        "",
+                                        "ffn_norm",
+                                        "feed_forward",
+                                        "",
+                                        add_internlm2_attention,
+                                        add_internlm2_feed_forward};
 constexpr KindModules kMixtralModules =
     with_experts(kLlamaModules, "block_sparse_moe", add_mixtral_feed_forward);
 constexpr KindModules kQwen3MoeModules =
     with_experts(kLlamaModules, "mlp", add_qwen3_moe_feed_forward);
 constexpr KindModules kModules[]{
     // by ModelKind
-    kLlamaModules,        kGpt2Modules,  kLlamaModules,   kLlamaModules,   kLlamaModules,
-    fused(kLlamaModules), kLlamaModules, kLlamaModules,   kGemma2Modules,  kGemma2Modules,
-    kLlamaModules,        kOlmo2Modules, kMixtralModules, kQwen3MoeModules};
+    kLlamaModules,        kGpt2Modules,  kLlamaModules,   kLlamaModules,    kLlamaModules,
+    fused(kLlamaModules), kLlamaModules, kLlamaModules,   kGemma2Modules,   kGemma2Modules,
+    kLlamaModules,        kOlmo2Modules, kMixtralModules, kQwen3MoeModules, kInternlm2Modules};
 
 void add_head(const ModelConfig& c, ParameterList& list) {
   list.begin(Module::head, static_cast<int>(c.num_hidden_layers), "");
@@ -273,7 +318,8 @@ void add_head(const ModelConfig& c, ParameterList& list) {
     list.add(Field::weight, "score.weight", {1, c.hidden_size});
     if (c.value_head_bias) list.add(Field::bias, "score.bias", {1});
   } else if (!c.tie_word_embeddings) {
-    list.add(Field::weight, "lm_head.weight", {c.vocab_size, c.hidden_size}, Split::vocab_rows);
+    list.add(Field::weight, traits_of(c.kind).head_name, {c.vocab_size, c.hidden_size},
+             Split::vocab_rows);
   }
 }
 
@@ -320,16 +366,6 @@ std::vector<ParameterInfo> all_parameters(const ModelConfig& c) {
 
 }  // namespace
 
-const ParameterGroup* group_of(const std::string& tensor, std::span<const ParameterGroup> groups) {
-  const auto found = std::ranges::find_if(
-      groups, [&](const ParameterGroup& group) { return group.matches(tensor); });
-  return found == groups.end() ? nullptr : &*found;
-}
-
-bool ParameterGroup::matches(const std::string& tensor) const {
-  return fnmatch(match.c_str(), tensor.c_str(), 0) == 0;
-}
-
 std::vector<ParameterInfo> parameters_of(const ModelConfig& config) {
   auto all = all_parameters(config);
   if (config.adapter) add_adapter(*config.adapter, all);
@@ -339,32 +375,6 @@ std::vector<ParameterInfo> parameters_of(const ModelConfig& config) {
     else if (const auto* group = group_of(info.stored.tensor, config.groups))
       info.update = group->update;
   return all;
-}
-
-std::map<std::string, ParameterInfo> parameters_by_name(const ModelConfig& config) {
-  std::map<std::string, ParameterInfo> by_name;
-  for (ParameterInfo& info : parameters_of(config)) by_name.emplace(info.name, std::move(info));
-  return by_name;
-}
-
-std::int64_t num_parameters(const ModelConfig& config) {
-  std::int64_t count = 0;
-  for (const ParameterInfo& info : parameters_of(config)) count += info.shape.num_elements();
-  return count;
-}
-
-std::int64_t num_active_parameters(const ModelConfig& config) {
-  std::int64_t count = 0;
-  for (const ParameterInfo& info : parameters_of(config))
-    if (info.expert < config.experts.per_token) count += info.shape.num_elements();
-  return count;
-}
-
-std::int64_t num_trained_parameters(const ModelConfig& config) {
-  std::int64_t count = 0;
-  for (const ParameterInfo& info : parameters_of(config))
-    if (!info.update.frozen) count += info.shape.num_elements();
-  return count;
 }
 
 }  // namespace troupe::stages

@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(a_stage_without_adapter_gets_both_merged) {
           std::vector<double> own;
           for (std::int64_t i = 0; i < parameter.region.rows; ++i)
             for (std::int64_t j = 0; j < parameter.region.columns; ++j) {
-              const tensor::Region at = stored_region(
-                  info, {parameter.region.row + i, 1, parameter.region.column + j, 1});
+              const tensor::Region at = stored_regions(
+                  info, {parameter.region.row + i, 1, parameter.region.column + j, 1})[0];
               own.push_back(whole[static_cast<std::size_t>(at.row) * columns +
                                   static_cast<std::size_t>(at.column)]);
             }

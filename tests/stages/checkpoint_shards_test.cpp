@@ -51,6 +51,15 @@ ModelConfig gpt2_of(std::int64_t vocab_size, bool tied) {
   return model;
 }
 
+/// Each head's query, key and value lie in turns.
+ModelConfig internlm2_of(std::int64_t vocab_size) {
+  ModelConfig model = model_of(vocab_size, false);
+  model.kind = ModelKind::internlm2;
+  model.num_key_value_heads = 12;
+  model.attention_bias = true;
+  return model;
+}
+
 CheckpointInfo info_of(const ModelConfig& model) {
   CheckpointInfo info = test::small_info();
   info.model = model;
@@ -128,7 +137,7 @@ BOOST_FIXTURE_TEST_SUITE(checkpoint_shards, Fixture)
 
 /// Replicas that divide the state write the tensors that one would, and read their slices of any.
 BOOST_AUTO_TEST_CASE(replicas_write_and_read_slices) {
-  for (const ModelConfig& saved : {model_of(13, false), gpt2_of(13, true)})
+  for (const ModelConfig& saved : {model_of(13, false), gpt2_of(13, true), internlm2_of(13)})
     for (const int shards : {1, 2, 4})
       for (const int replicas : {2, 3}) {
         const test::TempDir temp;
@@ -166,7 +175,7 @@ BOOST_AUTO_TEST_CASE(replicas_write_and_read_slices) {
 
 BOOST_AUTO_TEST_CASE(any_shards_read_what_any_shards_wrote) {
   for (const ModelConfig& written : {model_of(13, false), model_of(13, true), model_of(5, false),
-                                     gpt2_of(13, false), gpt2_of(13, true)})
+                                     gpt2_of(13, false), gpt2_of(13, true), internlm2_of(13)})
     for (const Cuts& cuts : {Cuts{0, 3}, Cuts{0, 1, 3}})
       for (const int writers : {1, 2, 3, 4}) {
         const test::TempDir other;

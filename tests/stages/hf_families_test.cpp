@@ -82,7 +82,8 @@ struct Fixture {
                          {"mlp_only_layers", {2}},
                          {"decoder_sparse_step", 2},
                          {"use_sliding_window", true},
-                         {"sliding_window", 9}})};
+                         {"sliding_window", 9}}),
+        of("internlm2", {{"bias", false}})};
   }
 };
 
@@ -109,7 +110,8 @@ BOOST_AUTO_TEST_CASE(a_missing_field_has_the_default_of_its_family) {
       {"granite", 32000, 4096, 11008, 32, 32, 32, 128, 2048, 0, 1e-6, 1e4, false},
       {"olmo2", 50304, 4096, 11008, 32, 32, 32, 128, 2048, 0, 1e-5, 1e4, false},
       {"mixtral", 32000, 4096, 14336, 32, 32, 8, 128, 131072, 0, 1e-5, 1e6, false},
-      {"qwen3_moe", 151936, 2048, 6144, 24, 32, 4, 64, 32768, 0, 1e-6, 1e4, false}};
+      {"qwen3_moe", 151936, 2048, 6144, 24, 32, 4, 64, 32768, 0, 1e-6, 1e4, false},
+      {"internlm2", 103168, 4096, 11008, 32, 32, 32, 128, 2048, 0, 1e-6, 1e4, false}};
   for (const Expected& e : all) BOOST_TEST_CONTEXT(e.kind) {
       const ModelConfig m = model_of({{"model_type", e.kind}});
       BOOST_TEST(name_of(m.kind) == std::string(e.kind));
@@ -317,7 +319,6 @@ BOOST_AUTO_TEST_CASE(what_a_family_that_is_not_there_would_need_is_told) {
                                    {"deepseek_v3", "latent"},
                                    {"mamba", "state"},
                                    {"gemma3", "vision"},
-                                   {"internlm2", "wqkv"},
                                    {"qwen2_moe", "shared"}})
     refused(of(kind), {kind, word});
   refused(of("frob"), {"frob", "llama", "gemma3_text"});

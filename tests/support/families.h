@@ -10,8 +10,9 @@
 
 namespace troupe::test {
 
-inline constexpr std::array kFamilies{"mistral", "qwen2",  "qwen3",       "phi3",    "smollm3",
-                                      "gemma",   "gemma2", "gemma3_text", "granite", "olmo2"};
+inline constexpr std::array kFamilies{"mistral", "qwen2", "qwen3",    "phi3",
+                                      "smollm3", "gemma", "gemma2",   "gemma3_text",
+                                      "granite", "olmo2", "internlm2"};
 
 namespace families {
 
@@ -87,6 +88,7 @@ inline stages::ModelConfig as_family(stages::ModelConfig model, std::string_view
   if (name == "gemma2") families::set_gemma2(model);
   if (name == "gemma3_text") families::set_gemma3(model);
   if (name == "granite") families::set_granite(model);
+  if (name == "internlm2") model.attention_bias = true;
   return model;
 }
 

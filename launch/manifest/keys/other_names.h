@@ -121,6 +121,7 @@ inline constexpr std::array kValueSynonyms{
     ValueSynonyms{"model.kind", "phi phi4 phi4_mini phi3forcausallm", "phi3"},
     ValueSynonyms{"model.kind", "gemma3 gemma3forcausallm", "gemma3_text"},
     ValueSynonyms{"model.kind", "olmo olmo2forcausallm", "olmo2"},
+    ValueSynonyms{"model.kind", "internlm internlm2_5 internlm2forcausallm", "internlm2"},
 };
 
 }  // namespace troupe::launch

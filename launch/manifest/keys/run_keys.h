@@ -9,9 +9,9 @@
 
 namespace troupe::launch {
 
-inline constexpr std::array<std::string_view, 14> kModelKinds{
-    "llama", "gpt2",   "mistral",     "qwen2",   "qwen3", "phi3",    "smollm3",
-    "gemma", "gemma2", "gemma3_text", "granite", "olmo2", "mixtral", "qwen3_moe"};
+inline constexpr std::array<std::string_view, 15> kModelKinds{
+    "llama",  "gpt2",        "mistral", "qwen2", "qwen3",   "phi3",      "smollm3",  "gemma",
+    "gemma2", "gemma3_text", "granite", "olmo2", "mixtral", "qwen3_moe", "internlm2"};
 inline constexpr std::array<std::string_view, 2> kDTypes{"float32", "bfloat16"};
 inline constexpr std::array<std::string_view, 6> kRopeTypes{"default", "linear", "dynamic",
                                                             "yarn",    "llama3", "longrope"};

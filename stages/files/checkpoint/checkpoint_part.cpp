@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <span>
 
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/files/checkpoint/checkpoint_state.h"
@@ -40,10 +42,15 @@ struct PartFile {
     if (!parameter.owned || elements == 0) return;
     TROUPE_ASSERT(kept.dtype == tensor::DType::f32);
     TROUPE_ASSERT(kept.num_elements() >= region.num_elements());
-    regions.push_back({.tensor = name,
-                       .region = stored_region(info, region),
-                       .bytes = std::as_bytes(std::span(kept.as<float>(), elements)),
-                       .order = stored_order(info)});
+    std::span<const float> rest(kept.as<float>(), elements);
+    for (const tensor::Region& piece : stored_regions(info, region)) {
+      const auto count = static_cast<std::size_t>(piece.num_elements());
+      regions.push_back({.tensor = name,
+                         .region = piece,
+                         .bytes = std::as_bytes(rest.first(count)),
+                         .order = stored_order(info)});
+      rest = rest.subspan(count);
+    }
   }
 
   /// Counts in `written` what the attempt that succeeds has written.
@@ -70,7 +77,8 @@ std::vector<tensor::Region> written_regions(const ParameterInfo& info, const Mod
   for (const tensor::Region& region : owned_regions(info, model, shards))
     for (int replica = 0; replica < parameter.num_slices(); ++replica) {
       const tensor::Region kept = cut_region(region, parameter.row_cuts, replica);
-      if (kept.num_elements() > 0) regions.push_back(stored_region(info, kept));
+      if (kept.num_elements() > 0)
+        std::ranges::copy(stored_regions(info, kept), std::back_inserter(regions));
     }
   return regions;
 }

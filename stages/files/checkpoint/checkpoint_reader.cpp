@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "stages/files/checkpoint/checkpoint.h"
@@ -41,12 +42,17 @@ void read_tensor(const Reading& reading, tensor::HostCopies& copies) {
   TROUPE_ASSERT(out.data != nullptr && out.dtype == tensor::DType::f32);
   TROUPE_ASSERT(out.num_elements() >= elements);
   copies.fill({out.data, out.dtype, {elements}}, [&](const tensor::Tensor& host) {
-    const std::span floats(host.as<float>(), static_cast<std::size_t>(elements));
-    file->read_floats(*entry, stored_region(info, region), floats, stored_order(info));
-    if (!merged) return;
-    tensor::Region of_products = region;
-    of_products.row += info.stored.first_row;
-    add_low_rank(*merged, of_products, Order::rows, floats);
+    std::span<float> rest(host.as<float>(), static_cast<std::size_t>(elements));
+    for (const tensor::Region& piece : stored_regions(info, region)) {
+      const auto floats = rest.first(static_cast<std::size_t>(piece.num_elements()));
+      rest = rest.subspan(floats.size());
+      file->read_floats(*entry, piece, floats, stored_order(info));
+      const auto [row, rows, column, columns] = piece;
+      if (merged)
+        add_low_rank(*merged,
+                     info.stored.transposed ? tensor::Region{column, columns, row, rows} : piece,
+                     Order::rows, floats);
+    }
   });
 }
 

@@ -39,7 +39,6 @@ constexpr MissingKind kMissing[]{
     {"gemma3n", "a vision tower, embeddings for each layer"},
     {"gpt_neox", "parallel blocks, LayerNorm"},
     {"gpt_oss", "attention sinks, experts with biases, mxfp4 weights"},
-    {"internlm2", "queries, keys and values interleaved in one tensor (wqkv)"},
     {"jamba", "state-space layers, experts"},
     {"kimi_k2", "latent attention (kv_lora_rank), shared experts, routing by groups"},
     {"lfm2", "convolution layers"},

@@ -55,6 +55,7 @@ constexpr auto with_fields(const std::array<ModelField, N>& fields, const auto&.
 }
 constexpr auto kAttentionBiasFields =
     with_fields(kDecoderFields, field_of("attention_bias", &M::attention_bias));
+constexpr auto kInternlm2Fields = with_fields(kDecoderFields, field_of("bias", &M::attention_bias));
 constexpr auto kBiasFields = with_fields(kAttentionBiasFields, field_of("mlp_bias", &M::mlp_bias));
 constexpr auto kDropoutFields =
     with_fields(kDecoderFields, field_of(kResidualDropout, &M::hidden_dropout),
@@ -364,6 +365,14 @@ HfKind hf_qwen3_moe() {
                       {.count = 128, .per_token = 8, .width = 768, .normalizes = false});
 }
 
+/// As configuration_internlm2.py has it, which comes with the models.
+HfKind hf_internlm2() {
+  HfKind kind = decoder(ModelKind::internlm2, {.vocab = 103168});
+  kind.fields = kInternlm2Fields;
+  kind.defaults.attention_bias = true;
+  return kind;
+}
+
 }  // namespace
 
 const HfKind& hf_kind(ModelKind kind) {
@@ -388,7 +397,8 @@ const HfKind& hf_kind(ModelKind kind) {
                                hf_granite(),
                                hf_olmo2(),
                                hf_mixtral(),
-                               hf_qwen3_moe()};
+                               hf_qwen3_moe(),
+                               hf_internlm2()};
   TROUPE_ASSERT(std::size(kKinds) == model_kinds().size());
   return kKinds[static_cast<std::size_t>(kind)];
 }

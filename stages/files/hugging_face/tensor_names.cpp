@@ -12,8 +12,6 @@
 namespace troupe::stages {
 namespace {
 
-constexpr const char* kHead = "lm_head.weight";
-
 std::set<std::string, std::less<>> names_of(const ModelConfig& model) {
   std::set<std::string, std::less<>> names;
   for (const StoredTensor& tensor : stored_tensors(model)) names.insert(tensor.name);
@@ -49,7 +47,8 @@ bool are_equal(const TensorPlace& a, const TensorPlace& b) {
 }
 
 void leave_out_tied_head(NamedTensors& named, const ModelConfig& model) {
-  const auto head = named.tensors.find(kHead);
+  const char* const name = traits_of(model.kind).head_name;
+  const auto head = named.tensors.find(name);
   const auto embedding = named.tensors.find(parameters_of(model).front().name);
   if (!model.tie_word_embeddings || head == named.tensors.end() || embedding == named.tensors.end())
     return;
@@ -57,8 +56,8 @@ void leave_out_tied_head(NamedTensors& named, const ModelConfig& model) {
     throw data_error(
         "{}: tie_word_embeddings is true, but {} is not {}; set it to false in "
         "config.json, or leave the tensor out",
-        head->second.file->path().string(), kHead, embedding->first);
-  named.left_out.push_back(kHead);
+        head->second.file->path().string(), name, embedding->first);
+  named.left_out.push_back(name);
   named.tensors.erase(head);
 }
 

@@ -26,9 +26,10 @@ std::vector<StoredTensor> stored_tensors(const ModelConfig& model);
 /// The tensors that a checkpoint of the model holds: all, or only the adapter's if it has one.
 std::vector<StoredTensor> saved_tensors(const ModelConfig& model);
 
-/// A region of the parameter in the coordinates of its tensor, and the order in which memory that
-/// holds the parameter's region row by row holds the tensor's.
-tensor::Region stored_region(const ParameterInfo& info, const tensor::Region& region);
+/// A region of the parameter in the coordinates of its tensor, which has it in one piece or in
+/// several, in the order of the parameter's rows; and the order in which memory that holds the
+/// parameter's region row by row holds the tensor's.
+std::vector<tensor::Region> stored_regions(const ParameterInfo& info, const tensor::Region& region);
 Order stored_order(const ParameterInfo& info);
 
 }  // namespace troupe::stages

@@ -156,9 +156,10 @@ BOOST_AUTO_TEST_CASE(gpt2_has_hugging_face_s_tensors) {
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> found;
   std::int64_t elements = 0;
   for (const ParameterInfo& info : parameters_of(config)) {
-    const auto& [tensor, first_row, rows, transposed] = info.stored;
+    const std::int64_t rows = info.stored.rows;
     const std::int64_t columns = info.shape.rank() == 2 ? info.shape[1] : 1;
-    found[tensor] = transposed ? std::pair(columns, rows) : std::pair(rows, columns);
+    found[info.stored.tensor] =
+        info.stored.transposed ? std::pair(columns, rows) : std::pair(rows, columns);
     elements += info.shape.num_elements();
   }
   BOOST_TEST((found == expected));

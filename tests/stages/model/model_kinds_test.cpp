@@ -1,6 +1,9 @@
 #include "stages/model/model_kinds.h"
 
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -127,6 +130,55 @@ BOOST_AUTO_TEST_CASE(parameters_of_one_tensor_follow_each_other_in_files) {
   for (const StoredTensor& tensor : stored_tensors(phi3))
     if (tensor.name == "model.layers.5.mlp.gate_up_proj.weight")
       BOOST_TEST((tensor.shape == troupe::tensor::Shape{448, 96}));
+}
+
+BOOST_AUTO_TEST_CASE(internlm2_has_its_queries_keys_and_values_in_turns) {
+  const ModelConfig model = small_of(ModelKind::internlm2);
+  const std::int64_t width = model.head_dim;
+  const std::int64_t groups = model.num_key_value_heads;
+  const std::int64_t queries = model.num_attention_heads / groups;
+  // Whose row it is, by row of the tensor: 0 to queries - 1 are heads of queries, then key, value.
+  std::map<std::int64_t, std::string> rows;
+  for (const ParameterInfo& info : parameters_of(model)) {
+    if (info.stored.tensor != "model.layers.5.attention.wqkv.weight") continue;
+    std::int64_t row = 0;
+    for (const auto& piece : stored_regions(info, {0, info.shape[0], 0, info.shape[1]})) {
+      BOOST_TEST(piece.columns == model.hidden_size);
+      for (std::int64_t i = 0; i < piece.rows; ++i)
+        rows[piece.row + i] = fmt::format("{} {}", info.name.at(info.name.size() - 8), row++);
+    }
+    BOOST_TEST(row == info.shape[0]);
+  }
+  std::map<std::int64_t, std::string> expected;
+  for (std::int64_t group = 0; group < groups; ++group) {
+    const auto first = static_cast<std::int64_t>(expected.size());
+    for (std::int64_t i = 0; i < queries * width; ++i)
+      expected[first + i] = fmt::format("q {}", group * queries * width + i);
+    for (std::int64_t i = 0; i < width; ++i) {
+      expected[first + queries * width + i] = fmt::format("k {}", group * width + i);
+      expected[first + (queries + 1) * width + i] = fmt::format("v {}", group * width + i);
+    }
+  }
+  BOOST_TEST((rows == expected));
+}
+
+BOOST_AUTO_TEST_CASE(rows_in_turns_are_found_from_any_row_on) {
+  const ModelConfig model = small_of(ModelKind::internlm2);
+  for (const ParameterInfo& info : parameters_of(model)) {
+    if (info.stored.turn_rows == 0) continue;
+    const std::int64_t all = info.shape[0];
+    const std::int64_t columns = info.shape.rank() == 2 ? info.shape[1] : 1;
+    std::vector<std::int64_t> whole;
+    for (const auto& piece : stored_regions(info, {0, all, 0, columns}))
+      for (std::int64_t i = 0; i < piece.rows; ++i) whole.push_back(piece.row + i);
+    for (std::int64_t first = 0; first < all; first += 7)
+      for (std::int64_t end = first; end <= all; end += 13) {
+        std::vector<std::int64_t> found;
+        for (const auto& piece : stored_regions(info, {first, end - first, 0, columns}))
+          for (std::int64_t i = 0; i < piece.rows; ++i) found.push_back(piece.row + i);
+        BOOST_REQUIRE((found == std::vector(whole.begin() + first, whole.begin() + end)));
+      }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(layers_differ_in_windows_and_rotation) {
