@@ -148,10 +148,13 @@ std::vector<int> place_ranks(const RunSpec::Mesh& mesh, std::span<const Host> ho
   }
   const int of_replica = mesh.ranks_of_replica();
   const auto stages = taken_in_turn(hosts, mesh.dp * mesh.pp, mesh.tp);
-  const auto replicas = taken_in_turn(hosts, mesh.dp, of_replica);
-  if (stages && replicas &&
-      std::ranges::max(*replicas) * of_replica <= std::ranges::max(*stages) * mesh.tp)
-    return ranks_of(rules.instances > 1 ? in_order(*replicas) : apart(*replicas), of_replica);
+  for (const int together : {mesh.ep, 1}) {  // replicas
+    const int size = together * of_replica;
+    const auto replicas = taken_in_turn(hosts, mesh.dp / together, size);
+    if (stages && replicas &&
+        std::ranges::max(*replicas) * size <= std::ranges::max(*stages) * mesh.tp)
+      return ranks_of(rules.instances > 1 ? in_order(*replicas) : apart(*replicas), size);
+  }
   if (stages) return ranks_of(in_order(*stages), mesh.tp);
   const auto shards = taken_in_turn(hosts, mesh.num_ranks(), 1);
   if (!shards || !rules.tp_across_hosts) refuse_mesh(mesh, hosts, rules);

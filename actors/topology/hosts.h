@@ -37,6 +37,8 @@ HostRules host_rules(const RunSpec& spec);
 ///   two replicas that follow each other, of which one may keep the other's slice, lie on two hosts
 ///   where that can be; unless the replicas are `instances` groups (data_parallel), whose members
 ///   lie together.
+/// - Replicas that share experts out lie on one host if that gives none more ranks. They stand in
+///   the place of one replica in the rule before.
 ///
 /// All slots are used if the mesh needs them. Throws Error{unavailable}, with the numbers and the
 /// hosts, if there is no room.

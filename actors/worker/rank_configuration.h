@@ -21,6 +21,7 @@
 #include "stages/replicas/data_parallel.h"
 #include "tensor/device/process_group.h"
 #include "transport/collectives/changing_group.h"
+#include "transport/memory/shared_pages.h"
 #include "transport/ucx/sent_bytes.h"
 
 namespace troupe::actors {
@@ -31,7 +32,10 @@ struct StageState {
   std::optional<ParkedState> parked;
   stages::StageSpec spec;
   std::int64_t step = -1;  ///< updates in the stage's state; -1: no state that can be used
-  bool has_base = false;   ///< the stage has read the base of an adapter, if it trains one
+  bool has_base = false;   ///< the stage has the base of an adapter, if it trains one
+  std::optional<std::string> base_name;  ///< by which ranks of a host share it; none: not yet
+  /// The memory of that base, if this rank offers it to the others of its host.
+  std::optional<transport::SharedPages> shared_base;
 };
 
 /// The process groups that a rank is a member of, by kind.

@@ -111,7 +111,8 @@ class RankExecutor {
   Ready::Difference compare_replicas(RankConfiguration& now);
   void copy_first_state(RankConfiguration& now, const std::vector<int>& copied);
   void load(const EnterConfiguration& order, StageState& state);
-  void load_base(const EnterConfiguration& order, StageState& state);
+  void use_base(const EnterConfiguration& order, StageState& state);
+  void read_base(const EnterConfiguration& order, StageState& state);
   OpenTokens token_opener(std::uint32_t configuration);
   std::function<void()> waits_for(const std::string& path, std::uint32_t configuration);
   int loading_threads(const HostShare& host) const;

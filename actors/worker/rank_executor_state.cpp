@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "actors/worker/state/state_mover.h"
 #include "stages/files/checkpoint/checkpoint.h"
 #include "stages/replicas/weight_comparison.h"
+#include "stages/storage/xxh64.h"
 #include "tensor/errors/error.h"
 
 // How a rank comes to the state that a configuration begins with: from memory or from files.
@@ -25,6 +27,17 @@ std::map<int, StateMover::Units> parts_in(const RankConfiguration& of, const Run
   return held;
 }
 
+/// A name for what a stage has of a base in one run.
+std::string name_of_base(const stages::Stage& stage, std::uint64_t run, const std::string& path) {
+  std::string text = fmt::format("{:016x} {}", run, path);
+  for (const stages::Parameter& parameter : stage.parameters()) {
+    if (!parameter.update.is_base) continue;
+    const auto& [row, rows, column, columns] = parameter.region;
+    text += fmt::format(" {} {} {} {} {}", parameter.name, row, rows, column, columns);
+  }
+  return fmt::format("troupe-base-{}", stages::to_hex(stages::xxh64(text)));
+}
+
 }  // namespace
 
 void RankExecutor::take_state(const EnterConfiguration& order, RankConfiguration* now) {
@@ -35,7 +48,7 @@ void RankExecutor::take_state(const EnterConfiguration& order, RankConfiguration
   else if (now)
     load(order, *now->state);
   if (!now) return;
-  if (spec_.model.adapter && !now->state->has_base) load_base(order, *now->state);
+  if (spec_.model.adapter && !now->state->base_name) use_base(order, *now->state);
   now->state->step = order.start.state.step;
 }
 
@@ -165,8 +178,24 @@ int RankExecutor::loading_threads(const HostShare& host) const {
   return std::max(threads, std::min(kMost, cores_.num_allowed() / std::max(1, host.ranks)));
 }
 
-/// The base of an adapter, which no other rank has copies of.
-void RankExecutor::load_base(const EnterConfiguration& order, StageState& state) {
+/// The stage has the base of an adapter in memory that it shares with those on its host which have
+/// the same part of it. None of it travels: one that nobody on the host has is read from its files.
+void RankExecutor::use_base(const EnterConfiguration& order, StageState& state) {
+  const tensor::Tensor base = state.stage->base();
+  const bool shares = base && device_->host_reads_memory() &&
+                      transport::SharedPages::can_share(base.data, base.num_bytes());
+  state.base_name = name_of_base(*state.stage, order.configuration.run, spec_.model.adapter->base);
+  if (!state.has_base && shares &&
+      transport::SharedPages::take(*state.base_name, base.data, base.num_bytes())) {
+    state.has_base = true;
+    state.stage->weights_changed();
+    return;
+  }
+  if (!state.has_base) read_base(order, state);
+  if (shares) state.shared_base.emplace(*state.base_name, base.data, base.num_bytes());
+}
+
+void RankExecutor::read_base(const EnterConfiguration& order, StageState& state) {
   const std::string& path = spec_.model.adapter->base;
   const int threads = loading_threads(order.start.host);
   if (threads > spec_.cluster.device.threads) cores_.release();
@@ -198,12 +227,11 @@ void RankExecutor::load(const EnterConfiguration& order, StageState& state) {
     return log("weights drawn");
   }
   const std::string& path = order.start.checkpoint;
-  const auto checkpoint =
-      files_.open(path, waits_for(path, order.configuration.number),
-                  [this](const std::string& here) {
-                    const auto& adapter = spec_.model.adapter;
-                    return stages::CheckpointReader::open(here, adapter ? adapter->base : "");
-                  });
+  const auto checkpoint = files_.open(
+      path, waits_for(path, order.configuration.number), [this](const std::string& here) {
+        const auto& adapter = spec_.model.adapter;
+        return stages::CheckpointReader::open(here, adapter ? adapter->base : "");
+      });
   if (spec_.model.adapter && !checkpoint->info().adapter)
     stages::initialize(*state.stage, spec_.model, spec_.seed, threads);
   checkpoint->check_model(spec_.model);

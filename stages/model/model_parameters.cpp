@@ -371,7 +371,7 @@ std::vector<ParameterInfo> parameters_of(const ModelConfig& config) {
   if (config.adapter) add_adapter(*config.adapter, all);
   for (ParameterInfo& info : all)
     if (config.adapter && !is_adapter(info))
-      info.update.frozen = true;
+      info.update = {.frozen = true, .is_base = true};
     else if (const auto* group = group_of(info.stored.tensor, config.groups))
       info.update = group->update;
   return all;

@@ -12,6 +12,9 @@ struct UpdateRule {
   std::optional<double> weight_decay{};  ///< in place of the step's
   /// Never updated: the parameter has no moments, and its gradient does not count in the norm.
   bool frozen = false;
+  /// Whether it is of the base of an adapter, which is frozen: its files have it, so that it is no
+  /// part of the training state, and has no gradient.
+  bool is_base = false;
   bool operator==(const UpdateRule&) const = default;
 };
 

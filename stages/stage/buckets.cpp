@@ -24,8 +24,9 @@ std::vector<Bucket> cut_into_buckets(std::span<const std::int64_t> offsets, std:
   Bucket next{.parameters = {.first = 0, .end = num_parameters}, .begin = 0, .end = size};
   const auto is_full = [&](int first) {
     const Seam seam = seams.empty() ? Seam::free : seams[static_cast<std::size_t>(first)];
-    if (first == 0 || seam == Seam::cut) return true;
-    if (seam == Seam::joined) return false;
+    if (first == 0) return true;
+    if (next.begin == 0 || next.size() == 0 || seam == Seam::joined) return false;
+    if (seam == Seam::cut) return true;
     if (rule.size > 0) return next.size() >= rule.size;
     const int number = static_cast<int>(buckets.size()) + 1;
     const bool each_gets_one = first == count - number;  // as many parameters as buckets are left

@@ -36,7 +36,8 @@ enum class Seam { free, joined, cut };
 std::vector<Seam> expert_seams(const std::vector<bool>& is_expert);
 
 /// Cuts a stage's gradients of `size` elements, of parameters that begin at `offsets`, ascending
-/// from 0. Buckets are numbered from the end of the layout, because backwards mostly end there
+/// from 0, the same for those of no elements and what follows them. No bucket is empty. Buckets are
+/// numbered from the end of the layout, because backwards mostly end there
 /// first. They depend on the stage's parameters and the rule alone, not on the number of replicas.
 /// `seams`, by parameter: empty, or where the rule must not or need not decide.
 std::vector<Bucket> cut_into_buckets(std::span<const std::int64_t> offsets, std::int64_t size,

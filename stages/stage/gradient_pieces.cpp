@@ -18,6 +18,7 @@ std::vector<GradientPiece> cut_into_pieces(std::span<const tensor::Shape> shapes
                                            std::span<const std::int64_t> offsets) {
   std::vector<GradientPiece> pieces;
   for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (shapes[i].num_elements() == 0) continue;
     const std::int64_t rows = shapes[i][0], columns = shapes[i].num_elements() / rows;
     const std::int64_t step = rows_of_piece(rows, columns);
     for (std::int64_t row = 0; row < rows; row += step)
@@ -33,8 +34,7 @@ std::vector<GradientPiece> cut_into_pieces(std::span<const Parameter> parameters
   std::vector<tensor::Shape> shapes;
   std::vector<std::int64_t> offsets;
   for (const Parameter& parameter : parameters) {
-    if (!parameter.gradient) return {};
-    shapes.push_back(parameter.gradient.shape);
+    shapes.push_back(parameter.gradient ? parameter.gradient.shape : tensor::Shape{0});
     offsets.push_back(parameter.offset);
   }
   return cut_into_pieces(shapes, offsets);

@@ -30,7 +30,8 @@ struct PieceRange {
 /// pieces, and none is smaller than 4096 elements but for the last.
 std::int64_t rows_of_piece(std::int64_t rows, std::int64_t columns);
 
-/// Cuts parameters of these shapes, which begin at `offsets` of the layout, into pieces.
+/// Cuts parameters of these shapes, which begin at `offsets` of the layout, into pieces; those of
+/// no elements into none.
 std::vector<GradientPiece> cut_into_pieces(std::span<const tensor::Shape> shapes,
                                            std::span<const std::int64_t> offsets);
 /// Cuts the gradients of a stage, which has these parameters; none if it does not train.

@@ -26,7 +26,8 @@ inline tensor::Region cut_region(const tensor::Region& region,
 }
 
 /// A parameter that a stage holds, with its training state. All tensors but the weight are empty in
-/// a stage that does not train. Views stay valid as long as the stage.
+/// a stage that does not train, and of the base of an adapter (UpdateRule::is_base), of which each
+/// replica keeps all. Views stay valid as long as the stage.
 struct Parameter {
   std::string name;         ///< ParameterInfo::name
   std::int64_t offset = 0;  ///< elements of the stage's layout, that of gradients() and weights()
@@ -88,9 +89,9 @@ struct StateBucket {
   /// Whether it is the head's use of a tied embedding whose other use the stage has too: that has a
   /// gradient of its own, or a place of its own to be gathered into.
   bool is_head_use = false;
-  bool is_expert = false;  ///< whether its parameters are (Parameter::is_expert): all or none
-  tensor::Tensor gradient{};                        ///< whole, where backwards write it
-  int gradient_slot = -1;                           ///< -1: always whole
+  bool is_expert = false;     ///< whether its parameters are (Parameter::is_expert): all or none
+  tensor::Tensor gradient{};  ///< whole, where backwards write it
+  int gradient_slot = -1;     ///< -1: always whole
   tensor::Tensor kept_gradient{}, twin_gradient{};  ///< of this replica's slice, and the twin's
   tensor::Tensor kept_weights{};
   /// Whole weights as forwards and evaluations read them, and as backwards do. Both are one if

@@ -46,7 +46,8 @@ std::vector<std::vector<std::int64_t>> cut_rows(std::span<const tensor::Shape> s
   if (count == 1) return cuts;
   for (const Bucket& bucket : buckets) {
     const auto slices = cut_into_slices(bucket, pieces, count);
-    for (int i = bucket.parameters.first; i < bucket.parameters.end; ++i)
+    for (int i = bucket.parameters.first; i < bucket.parameters.end; ++i) {
+      if (shapes[static_cast<std::size_t>(i)].num_elements() == 0) continue;
       for (std::size_t replica = 1; replica < num_slices; ++replica) {
         const std::int64_t rows = shapes[static_cast<std::size_t>(i)][0];
         const std::int64_t columns = shapes[static_cast<std::size_t>(i)].num_elements() / rows;
@@ -54,6 +55,7 @@ std::vector<std::vector<std::int64_t>> cut_rows(std::span<const tensor::Shape> s
         cuts[static_cast<std::size_t>(i)][replica] =
             std::clamp<std::int64_t>(cut / columns, 0, rows);
       }
+    }
   }
   return cuts;
 }

@@ -121,8 +121,8 @@ class Stage {
   /// Seconds that nodes have waited for collectives of the shards, or for the gate's, since
   /// begin_step().
   virtual double collective_wait_s() const = 0;
-  /// What the routers of the stage's layers have done in the step, by layer; none of a model without
-  /// experts. Valid from synchronize() to begin_step().
+  /// What the routers of the stage's layers have done in the step, by layer; none of a model
+  /// without experts. Valid from synchronize() to begin_step().
   virtual std::span<const RouterLoad> router_loads() const { return {}; }
   /// A forward that keeps nothing for a backward. Blocks until it has run, and returns the sum of
   /// the tokens' losses: 0 without the head or beyond shard 0. Training state is untouched, and no
@@ -141,6 +141,8 @@ class Stage {
   virtual tensor::Tensor gradients() const = 0;
   /// All weights, laid out alike. Empty if the replicas divide weights.
   virtual tensor::Tensor weights() const = 0;
+  /// The weights of a frozen base (UpdateRule::is_base), one after the other; empty: none.
+  virtual tensor::Tensor base() const { return {}; }
   /// The buckets of a stage whose replicas divide state; else none.
   virtual std::span<const StateBucket> buckets() const = 0;
   /// Packs the weights of a bucket, which have been gathered, for a pass's nodes.

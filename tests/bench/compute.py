@@ -63,6 +63,20 @@ def family(bench):
                f"Llama of equal sizes: {bench.median('Llama, tokens/s'):.0f} tokens/s", "at least 0.95")
 
 
+def lora(bench):
+    """Tokens/s of the step of adapters of rank 8 on every linear layer, against that of the whole model."""
+    samples = "4" if bench.smoke else "16"
+    words = bench.program("step_bench"), "float32", THREADS, samples
+    with Worker(*words, "llama") as whole, Worker(*words, "lora") as ours:
+        for _ in range(bench.repeats(9)):
+            theirs, step = whole.ask("step"), ours.ask("step")
+            bench.record("the whole model, tokens/s", int(samples) * 256 / theirs)
+            bench.record("ours, tokens/s", int(samples) * 256 / step)
+            bench.record("ratio", theirs / step)
+    return Row(bench.name, bench.median("ours, tokens/s"), "tokens/s", bench.median("ratio"),
+               f"the whole model: {bench.median('the whole model, tokens/s'):.0f} tokens/s", "at least 1.3")
+
+
 def initial_weights(bench):
     """Seconds that the initial weights of a billion parameters take, against torch.nn.init.normal_ of the same shapes,
     if the python3 that runs this has torch."""

@@ -21,6 +21,7 @@
 #include "tests/bench/microbatch_products.h"
 #include "tests/bench/timing.h"
 #include "tests/bench/workload.h"
+#include "tests/support/adapters.h"
 #include "tests/support/stage_passes.h"
 
 namespace troupe::bench {
@@ -32,16 +33,13 @@ class TrainingStep {
   TrainingStep(const Workload& workload, int threads)
       : num_microbatches_(workload.num_microbatches()),
         device_(tensor::make_cpu_device(threads)),
-        stage_(stages::make_transformer_stage(
-            stage_spec(workload, {.first_layer = 0,
-                                  .end_layer = static_cast<int>(workload.model.num_hidden_layers),
-                                  .embedding = true,
-                                  .head = true}),
-            *device_)),
+        stage_(stages::make_transformer_stage(stage_spec(workload, whole(workload)), *device_)),
         ids_(spread_tokens(workload)),
         loss_(device_->allocate(sizeof(double), tensor::MemoryKind::pinned)),
         squared_norms_(stage_->parameters().size()) {
     draw_weights(workload, threads);
+    if (workload.model.adapter)
+      test::draw_base(*stage_, stage_spec(workload, whole(workload)), *device_, 1);
   }
 
   void draw_weights(const Workload& workload, int threads) {
@@ -63,6 +61,13 @@ class TrainingStep {
   }
 
  private:
+  static stages::ChunkSpec whole(const Workload& workload) {
+    return {.first_layer = 0,
+            .end_layer = static_cast<int>(workload.model.num_hidden_layers),
+            .embedding = true,
+            .head = true};
+  }
+
   const stages::OptimizerConfig optimizer_{.max_steps = 1'000'000};
   const int num_microbatches_;
   std::int64_t step_ = 0;

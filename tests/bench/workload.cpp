@@ -22,6 +22,11 @@ Workload measured_workload(std::string_view dtype) {
 }
 
 Workload of_kind(Workload workload, std::string_view kind) {
+  if (kind == "lora") {
+    workload.model.adapter = {
+        .rank = 8, .alpha = 16, .targets = stages::adapter_targets(workload.model)};
+    return workload;
+  }
   for (const stages::ModelKind known :
        {stages::ModelKind::llama, stages::ModelKind::mistral, stages::ModelKind::qwen3}) {
     if (stages::name_of(known) != kind) continue;
@@ -30,7 +35,7 @@ Workload of_kind(Workload workload, std::string_view kind) {
     return workload;
   }
   throw Error(ErrorKind::usage,
-              "'" + std::string(kind) + "' is no measured kind: llama, mistral or qwen3");
+              "'" + std::string(kind) + "' is no measured kind: llama, mistral, qwen3 or lora");
 }
 
 stages::StageSpec stage_spec(const Workload& workload, const stages::ChunkSpec& chunk) {

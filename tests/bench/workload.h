@@ -24,7 +24,8 @@ struct Workload {
 Workload measured_workload(std::string_view dtype);
 
 /// Lets the workload's model be of this kind, with its sizes. Layers of Mistral have a window of
-/// half a sequence. Throws Error{usage} for a kind that is not measured.
+/// half a sequence. "lora" is Llama with adapters. Throws Error{usage} for a kind that is not
+/// measured.
 Workload of_kind(Workload workload, std::string_view kind);
 
 /// The stage's description for the workload's step.

@@ -44,6 +44,9 @@ struct Setup {
   stages::Recompute recompute{};
   bool packed = false;
   std::int64_t loss_chunk = 0;
+  /// Whether it has an adapter, of which the dropout is too, and of which targets; none: of all.
+  bool adapts = false;
+  std::vector<std::string> targets{};
 };
 
 /// Tokens in as many rows for any number of shards, so that each has the same documents.
@@ -74,7 +77,8 @@ inline stages::ModelConfig model_of(const Setup& setup) {
                                   .attention_dropout = setup.dropout,
                                   .loss_chunk = setup.loss_chunk,
                                   .dtype = setup.dtype};
-  return as_family(sizes, setup.family);
+  const stages::ModelConfig model = as_family(sizes, setup.family);
+  return setup.adapts ? with_adapter(model, setup.dropout, setup.targets) : model;
 }
 
 /// What one shard holds of a parameter: the gradient of the first step, from equal weights, and the
@@ -126,7 +130,7 @@ inline Shard train(const Setup& setup, int shard, const stages::ShardGroups& gro
         Piece& piece = out.pieces[p.name];
         piece.region = p.region;
         piece.owned = piece.owned || p.owned;
-        if (step == 1) piece.gradient = read(p.gradient, p.region);
+        if (step == 1 && p.gradient) piece.gradient = read(p.gradient, p.region);
         piece.weight = read(p.weight, p.region);
       }
   }
@@ -215,6 +219,7 @@ inline void check_close(const Setup& setup, const Shard& whole) {
   // By tensors of files, because the bias of GPT-2's keys has no gradient but noise.
   std::map<std::string, Squares> tensors;
   for (const stages::ParameterInfo& info : parameters_of(model_of(setup))) {
+    if (info.update.is_base) continue;
     const auto [error, size] =
         distance(shards, info.name, whole.pieces.at(info.name), &Piece::gradient);
     tensors[info.stored.tensor].error += error;

@@ -158,6 +158,35 @@ BOOST_AUTO_TEST_CASE(a_stage_allocates_what_it_plans) {
   }
 }
 
+// A frozen base costs its weights, packed and not, and what the adapter's products work in.
+BOOST_AUTO_TEST_CASE(a_frozen_base_takes_its_weights_alone) {
+  for (const bool tied : {true, false})
+    for (stages::StateSharding state : {stages::StateSharding{}, divided_states().front()}) {
+      NullDevice device;
+      stages::StageSpec spec = small_stage(true);
+      spec.model.tie_word_embeddings = tied;
+      const stages::StageMemory base = plan_memory(spec, device);
+      spec.model.adapter = {.rank = 2, .alpha = 4, .targets = {"down_proj", "q_proj", "v_proj"}};
+      spec.state = state;
+      const stages::StageMemory plan = plan_memory(spec, device);
+      const auto stage = make_transformer_stage(spec, device);
+      BOOST_TEST(static_cast<std::int64_t>(device.allocated()) == plan.total());
+      const stages::StageMemory told = stage->allocated();
+      BOOST_TEST(told.weights == plan.weights);
+      BOOST_TEST(told.gradients == plan.gradients);
+      BOOST_TEST(told.optimizer == plan.optimizer);
+      BOOST_TEST(told.activations == plan.activations);
+      BOOST_TEST(told.packed == plan.packed);
+      // Of four layers: A of three targets, and B, each on a boundary of 256 bytes.
+      const std::int64_t rows = 36 + 12 + 36, adapter = 4 * 4 * (2 * (36 + 36 + 50) + 2 * rows);
+      const std::int64_t padding = 4 * 4 * 256;
+      BOOST_TEST(plan.weights <= base.weights + adapter + padding);
+      BOOST_TEST(plan.optimizer <= 2 * (adapter + padding));
+      BOOST_TEST(plan.gradients <= adapter + padding);
+      BOOST_TEST(plan.gathered == 0);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(a_divided_state_takes_its_slices_and_slots) {
   NullDevice device;
   stages::StageSpec spec = small_stage(true);

@@ -121,7 +121,8 @@ BOOST_AUTO_TEST_CASE(recompute_changes_no_bit) {
   for (const auto& model :
        {llama(tensor::DType::f32), llama(tensor::DType::bf16), llama(tensor::DType::f32, 0.1),
         gpt2(), family("qwen3"), family("gemma2", tensor::DType::bf16), family("gemma3_text"),
-        family("granite"), family("olmo2")}) {
+        family("granite"), family("olmo2"), with_adapter(llama(tensor::DType::f32, 0.1), 0.1),
+        with_adapter(family("gemma2", tensor::DType::bf16))}) {
     const Trained kept = train(spec_of(model, kCuts[0], Order::one_by_one));
     for (const Order order : {Order::one_by_one, Order::late_weights, Order::mixed_backward}) {
       for (const Recompute& recompute : ways_to_recompute()) {

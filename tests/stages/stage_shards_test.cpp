@@ -34,6 +34,20 @@ BOOST_AUTO_TEST_CASE(shards_of_families_compute_what_one_stage_computes) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(shards_of_adapters_compute_what_one_stage_computes) {
+  for (const std::int64_t kv_heads : {12, 2}) {
+    check_all_shardings({.tied = true, .kv_heads = kv_heads, .adapts = true});
+    check_all_shardings(
+        {.biases = true, .kv_heads = kv_heads, .adapts = true, .targets = {"q_proj", "v_proj"}});
+    check_all_shardings(
+        {.kv_heads = kv_heads, .packed = true, .adapts = true, .targets = {"down_proj", "k_proj"}});
+    check_all_shardings({.kv_heads = kv_heads, .dropout = 0.2, .lr = 1e-3, .adapts = true});
+  }
+  for (const char* family : {"phi3", "gemma2", "olmo2"})
+    check_all_shardings({.tied = true, .kv_heads = 2, .family = family, .adapts = true});
+  check_all_shardings({.kind = stages::ModelKind::gpt2, .kv_heads = 12, .adapts = true});
+}
+
 // Capped logits are kept where the shards' loss overwrites them.
 BOOST_AUTO_TEST_CASE(shards_cap_logits_in_parts) {
   check_all_shardings({.tied = true, .kv_heads = 2, .family = "gemma2", .loss_chunk = 5});

@@ -27,6 +27,7 @@ struct Kind {
   bool biases = false;
   bool packed = false;
   std::string_view family = {};  ///< as_family()
+  bool adapts = false;           ///< with an adapter, of which the dropout is too
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind) {
   return out << kind.name;
@@ -55,7 +56,10 @@ const std::vector<Kind> kKinds = {
     {"granite", tensor::DType::f32, false, 0.2, false, false, "granite"},
     {"granite, bfloat16", tensor::DType::bf16, true, 0, false, false, "granite"},
     {"olmo2", tensor::DType::f32, false, 0, false, false, "olmo2"},
-    {"olmo2, packed, bfloat16, dropout", tensor::DType::bf16, true, 0.2, false, true, "olmo2"}};
+    {"olmo2, packed, bfloat16, dropout", tensor::DType::bf16, true, 0.2, false, true, "olmo2"},
+    {"adapter", tensor::DType::f32, true, 0, false, false, "", true},
+    {"adapter, packed, bfloat16, dropout", tensor::DType::bf16, false, 0.2, true, true, "", true},
+    {"adapter of gemma2, dropout", tensor::DType::f32, true, 0.2, false, false, "gemma2", true}};
 
 struct Cut {
   const char* name;
@@ -97,7 +101,8 @@ stages::ModelConfig model_of(const Kind& kind) {
                                   .hidden_dropout = kind.dropout,
                                   .attention_dropout = kind.dropout,
                                   .dtype = kind.dtype};
-  return as_family(sizes, kind.family);
+  const stages::ModelConfig model = as_family(sizes, kind.family);
+  return kind.adapts ? with_adapter(model, kind.dropout) : model;
 }
 
 struct Run {
@@ -219,6 +224,7 @@ BOOST_AUTO_TEST_CASE(a_stage_that_does_not_train_evaluates_alike) {
     spec.chunks = {{.first_layer = 0, .end_layer = 5, .embedding = true, .head = true}};
     const auto stage = make_transformer_stage(spec, *device);
     initialize(*stage, spec.model, 11, 1);
+    if (spec.model.adapter) draw_base(*stage, spec, *device, 11);
     stage->begin_step();
     const Tokens tokens = random_tokens(9, 61, 1);
     const double loss = stage->evaluate(0, {}, {}, tokens.ids, tokens.targets);

@@ -13,6 +13,7 @@
 #include "stages/decoder/stage/transformer_stage.h"
 #include "stages/stage/row_sizes.h"
 #include "tensor/values/random.h"
+#include "tests/support/adapters.h"
 #include "tests/support/guarded_memory.h"
 #include "tests/support/stage_passes.h"
 
@@ -29,10 +30,11 @@ struct Tokens {
   // Of a microbatch of documents.
   std::vector<std::int32_t> starts{};
   std::vector<std::int32_t> positions{};
+  std::vector<std::int32_t> real{};
 
   stages::DocumentRows documents() const {
     if (starts.empty()) return {};
-    return {.rows = std::ssize(ids), .starts = starts, .positions = positions};
+    return {.rows = std::ssize(ids), .starts = starts, .positions = positions, .real = real};
   }
 };
 
@@ -121,6 +123,7 @@ class Pipeline {
       stages_.push_back(make_transformer_stage(stage_spec(s), device));
       stages_.back()->join(groups);
       initialize(*stages_.back(), spec.model, seed, 1);
+      if (spec.model.adapter) draw_base(*stages_.back(), stage_spec(s), device, seed);
     }
     const auto shape = stages_.front()->edge_shape();
     for (int i = 0; i < 2 * num_chunks() * spec.microbatches; ++i) {

@@ -68,6 +68,10 @@ void add_embedding(NodeList& nodes, const ChunkLayers& layers) {
 
 void add_embedding_gradients(NodeList& nodes, const ChunkLayers& layers) {
   nodes.set_module(Module::embedding);
+  if (layers.form.has_frozen_base) {
+    nodes.input_gradient([](const NodeCall&) {}).reads_weights = false;
+    return;
+  }
   if (nodes.is_split())
     nodes
         .gather_gradient([&layers](const NodeCall& call) {
@@ -128,8 +132,9 @@ void add_head(NodeList& nodes, const ChunkLayers& layers) {
 }
 
 void add_head_gradients(NodeList& nodes, const ChunkLayers& layers) {
+  const bool has_gradients = !layers.form.has_frozen_base;
   nodes.set_module(Module::head);
-  if (nodes.is_split())
+  if (nodes.is_split() && has_gradients)
     nodes.gather_input_again([&layers](const NodeCall& call) {
       return layers.layers->head->gather_input_again(call.slot.head);
     });
@@ -141,12 +146,13 @@ void add_head_gradients(NodeList& nodes, const ChunkLayers& layers) {
     nodes.reduce_gradient([&layers](const NodeCall& call) {
       return layers.layers->head->reduce_gradient(call.slot.head, layers.head_deferred(call));
     });
-  nodes
-      .weight_gradient([&layers](const NodeCall& call) {
-        layers.layers->head->weight_gradient(layers.backward_head, call.slot.head,
-                                             layers.head_gradients, call.gradient);
-      })
-      .reads_weights = layers.head_is_in_parts;
+  if (has_gradients)
+    nodes
+        .weight_gradient([&layers](const NodeCall& call) {
+          layers.layers->head->weight_gradient(layers.backward_head, call.slot.head,
+                                               layers.head_gradients, call.gradient);
+        })
+        .reads_weights = layers.head_is_in_parts;
   nodes.set_module(Module::final_norm);
   nodes
       .input_gradient([&layers](const NodeCall& call) {
@@ -155,6 +161,7 @@ void add_head_gradients(NodeList& nodes, const ChunkLayers& layers) {
         if (layers.num_blocks() == 0) layers.send_input_gradient(call, deferred.dx);
       })
       .brief = true;
+  if (!has_gradients) return;
   nodes
       .weight_gradient([&layers](const NodeCall& call) {
         layers.layers->head->weight_gradient_norm(call.deferred->head, layers.head_gradients,

@@ -17,6 +17,12 @@ std::vector<Node> forward_nodes(const ChunkLayers& layers) {
   return nodes.take();
 }
 
+/// Each pass has a node.
+void add_no_weight_gradient(NodeList& nodes) {
+  nodes.set_module({});
+  nodes.weight_gradient([](const NodeCall&) {});
+}
+
 std::vector<Node> backward_nodes(const ChunkLayers& layers) {
   const ChunkSpec& chunk = layers.spec;
   NodeList nodes(layers.sharding);
@@ -26,6 +32,8 @@ std::vector<Node> backward_nodes(const ChunkLayers& layers) {
   for (std::size_t block = layers.num_blocks(); block-- > 0;)
     add_block_gradients(nodes, layers, block);
   if (chunk.embedding) add_embedding_gradients(nodes, layers);
+  if (layers.form.has_frozen_base && !layers.copies() && layers.num_blocks() == 0)
+    add_no_weight_gradient(nodes);
   return nodes.take();
 }
 

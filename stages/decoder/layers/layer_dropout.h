@@ -10,8 +10,9 @@ namespace troupe::stages {
 
 /// Dropout of the tokens [S, C] between layers, in one microbatch.
 struct HiddenDropout {
-  tensor::Dropout dropout;     ///< p = 0: none
-  std::int64_t columns = 0;    ///< C
+  tensor::Dropout dropout;   ///< p = 0: none
+  std::int64_t columns = 0;  ///< C; those of all shards
+  std::int64_t first_column = 0;
   std::int64_t first_row = 0;  ///< of the microbatch, among the step's [global_samples * seq_len]
   std::int64_t run = 0;        ///< so many of its rows follow each other there; 0: all
   std::int64_t gap = 0;        ///< rows of others between two runs
@@ -23,14 +24,21 @@ struct HiddenDropout {
              const tensor::Tensor& y, const tensor::Tensor& residual = {}) const;
 };
 
+/// Dropout of what an adapter reads beside the two products of a sublayer, of all tokens.
+struct AdapterDropout {
+  HiddenDropout in, out;
+};
+
 /// Dropout of one decoder layer in one microbatch.
 struct BlockDropout {
   HiddenDropout attention, feed_forward;  ///< of the branches' outputs, before the residual
+  AdapterDropout attention_adapter, feed_forward_adapter;
   tensor::AttentionCall probabilities;
 };
 
 /// What a model drops in training, where GPT-2 and Megatron-LM drop: the embedding's output, the
-/// output of each branch before its residual, and the probabilities of attention. Every element is
+/// output of each branch before its residual, and the probabilities of attention; and, as PEFT
+/// does, what adapters read, once for all targets of a product. Every element is
 /// a pure function of the seed, the place in the model, the data step and the element's index in
 /// the tensor of the whole step and all shards. So all cuts of the model and of the batch drop
 /// alike, as does a step or a forward that is done again.
@@ -44,12 +52,16 @@ class LayerDropout {
  private:
   HiddenDropout hidden(const tensor::Random& random, const BatchPlace& place,
                        std::int64_t tokens) const;
+  AdapterDropout of_adapter(const tensor::Random& random, const BatchPlace& place,
+                            std::int64_t width) const;
 
   LayerShape shape_;
-  float hidden_p_, attention_p_;
+  int num_shards_, number_;  ///< of tensor parallelism
+  float hidden_p_, attention_p_, adapter_p_;
   std::int64_t seq_len_, global_samples_;
   std::int64_t shard_;  ///< of those that the tokens are divided among
   tensor::Random embedding_, attention_, probabilities_, feed_forward_;
+  tensor::Random attention_adapter_, feed_forward_adapter_;
 };
 
 /// The gradient of what was dropped, if its result has the gradient dy [S, C]: dy itself if nothing

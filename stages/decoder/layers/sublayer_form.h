@@ -4,6 +4,12 @@
 
 namespace troupe::stages {
 
+/// Which products of a sublayer have an adapter, in all layers that have such products.
+struct AdaptedProducts {
+  bool in = false, out = false;
+  bool operator==(const AdaptedProducts&) const = default;
+};
+
 /// What the sublayers of a model have beside their products and what lies between those, the same
 /// in all layers of a stage. It decides which nodes there are.
 struct SublayerForm {
@@ -14,6 +20,9 @@ struct SublayerForm {
   /// Whether the norms of queries and keys read sums over the shards, because these divide what is
   /// normed together.
   bool sums_heads = false;
+  /// Whether only adapters have gradients (ModelConfig::adapter).
+  bool has_frozen_base = false;
+  AdaptedProducts attention_adapters{}, feed_forward_adapters{};
 
   /// Whether the residual sum does not follow the last product directly, so that the gradient of
   /// that product's result is not the sum's.
@@ -21,13 +30,6 @@ struct SublayerForm {
   bool operator==(const SublayerForm&) const = default;
 };
 
-inline SublayerForm sublayer_form(const ModelConfig& model, int shards) {
-  const KindTraits& traits = traits_of(model.kind);
-  return {.has_norm = traits.norm_place != NormPlace::after,
-          .has_end_norm = traits.norm_place != NormPlace::before,
-          .branch_scale = static_cast<float>(branch_scale(model)),
-          .head_norm = traits.head_norm,
-          .sums_heads = traits.head_norm == HeadNorm::whole_width && shards > 1};
-}
+SublayerForm sublayer_form(const ModelConfig& model, int shards);
 
 }  // namespace troupe::stages

@@ -52,8 +52,8 @@ struct Places {
 Places places_of(const ParameterLayout& layout) {
   Places places;
   for (const ParameterLayout::Entry& entry : layout.entries) {
-    places.shapes.push_back(entry.shape);
-    places.offsets.push_back(entry.offset);
+    places.shapes.push_back(entry.is_apart ? tensor::Shape{0} : entry.shape);
+    places.offsets.push_back(entry.place);
   }
   return places;
 }
@@ -66,9 +66,9 @@ std::ptrdiff_t chunk_of(const StageSpec& spec, const ParameterInfo& info) {
 
 /// Where buckets may be cut. What one product computes with stays together. Divided gradients are
 /// reduced whenever a chunk's backward ends, so that no bucket has gradients of two chunks, or of
-/// both ends of one; nor one of experts that replicas share out and others; nor one of a tied matrix and others, because its slices are exchanged with
-/// another stage. Divided weights are gathered by unit: embedding, positions, each layer, norm and
-/// head.
+/// both ends of one; nor one of experts that replicas share out and others; nor one of a tied
+/// matrix and others, because its slices are exchanged with another stage. Divided weights are
+/// gathered by unit: embedding, positions, each layer, norm and head.
 std::vector<Seam> seams_of(const StageSpec& spec, const ParameterLayout& layout) {
   const StateSharding& state = spec.state;
   const auto is_tied = [&](const ParameterInfo& info) {
@@ -135,6 +135,7 @@ void lay_out_kept(const StateSharding& state, ParameterLayout& layout) {
       layout.kept_size = aligned(layout.kept_size + kept.size());
       for (int i = bucket.parameters.first; i < bucket.parameters.end && !is_head_use; ++i) {
         auto& entry = layout.entries[static_cast<std::size_t>(i)];
+        if (entry.is_apart) continue;
         entry.*place = kept_place(entry, slice, kept.begin, layout.kept[b].*offset);
       }
     }
@@ -172,8 +173,9 @@ void cut_pieces(const StateSharding& state, ParameterLayout& layout) {
   auto expert_cuts = state.ep > 1 ? cuts_of(true) : std::vector<std::vector<std::int64_t>>();
   for (std::size_t i = 0; i < cuts.size(); ++i) {
     ParameterLayout::Entry& entry = layout.entries[i];
-    const bool apart = entry.is_expert && state.ep > 1;
-    entry.row_cuts = std::move(apart ? expert_cuts[i] : cuts[i]);
+    if (entry.is_apart) continue;
+    const bool has_own = entry.is_expert && state.ep > 1;
+    entry.row_cuts = std::move(has_own ? expert_cuts[i] : cuts[i]);
   }
   lay_out_moments(layout);
 }
@@ -273,6 +275,12 @@ std::vector<int> ParameterLayout::numbers_of(Module module, std::optional<Field>
   return numbers;
 }
 
+std::vector<int> ParameterLayout::trained_of(Module module, int layer) const {
+  std::vector<int> numbers = numbers_of(module, std::nullopt, layer);
+  std::erase_if(numbers, [&](int i) { return entries[static_cast<std::size_t>(i)].is_apart; });
+  return numbers;
+}
+
 std::optional<std::size_t> ParameterLayout::table() const {
   const std::vector<int> numbers = numbers_of(Module::embedding, Field::weight);
   if (numbers.empty()) return std::nullopt;
@@ -282,7 +290,7 @@ std::optional<std::size_t> ParameterLayout::table() const {
 std::vector<int> ParameterLayout::buckets_of(Module module, int layer) const {
   if (module == Module::head && head_use >= 0) return {head_use};
   std::vector<int> buckets;
-  for (const int parameter : numbers_of(module, std::nullopt, layer)) {
+  for (const int parameter : trained_of(module, layer)) {
     const int bucket = entries[static_cast<std::size_t>(parameter)].bucket;
     if (buckets.empty() || buckets.back() != bucket) buckets.push_back(bucket);
   }
@@ -316,18 +324,24 @@ ParameterLayout lay_out_parameters(const StageSpec& spec) {
     const bool is_first = std::exchange(is_after_other, !holds(spec, info));
     if (is_after_other) continue;
     if (is_first) info.is_joined = false;
-    if (!info.is_joined) layout.size = aligned(layout.size);
-    ParameterLayout::Entry entry{.info = std::move(info), .offset = layout.size};
+    const bool is_apart = info.update.is_base;
+    std::int64_t& end = is_apart ? layout.apart : layout.size;
+    if (!info.is_joined) end = aligned(end);
+    if (is_apart) layout.size = aligned(layout.size);
+    ParameterLayout::Entry entry{
+        .info = std::move(info), .offset = end, .is_apart = is_apart, .place = layout.size};
     entry.shape = local_shape(entry.info, spec.model, spec.sharding);
     entry.region = region_of(entry.info, spec.model, spec.sharding);
     entry.is_expert = spec.sharding.ep > 1 && entry.info.expert >= 0;
     entry.owned_by_stage = owns(spec, entry.info);
     entry.owned = entry.owned_by_stage && owns_region(entry.info, spec.model, spec.sharding);
-    layout.size += entry.shape.num_elements();
+    end += entry.shape.num_elements();
     layout.entries.push_back(std::move(entry));
   }
-  layout.size = aligned(layout.size);
-  const bool both_uses = spec.model.tie_word_embeddings && has_embedding(spec) && has_head(spec);
+  // A stage without matrices of an adapter has gradients of nothing, which are summed all the same.
+  layout.size = aligned(std::max<std::int64_t>(layout.size, layout.apart > 0 ? 1 : 0));
+  const bool both_uses = spec.model.tie_word_embeddings && !spec.model.adapter &&
+                         has_embedding(spec) && has_head(spec);
   if (both_uses) layout.tied_size = layout.entries.front().shape.num_elements();
   cut_buckets(spec, layout);
   cut_pieces(spec.state, layout);

@@ -22,7 +22,8 @@ struct BucketSlots {
 /// Where a stage's parameters lie in each of its storages (weights, gradients, moments): float32,
 /// canonical order, on 256-byte boundaries, except that those which one product computes with (q,
 /// k, v; gate, up) follow each other directly, weights and biases apart. Elements between
-/// parameters are zero. What the replicas divide is stored by slice.
+/// parameters are zero. What the replicas divide is stored by slice. The frozen base of an adapter
+/// lies apart.
 struct ParameterLayout {
   /// Where a slice's rows of a parameter lie in a storage of slices.
   struct Place {
@@ -33,8 +34,13 @@ struct ParameterLayout {
     ParameterInfo info;
     std::int64_t offset = 0;  ///< elements
     tensor::Shape shape;      ///< of the shard's part
-    tensor::Region region;    ///< Parameter::region
-    bool owned = true;        ///< Parameter::owned
+    /// Whether it lies in the storage of a frozen base (ModelConfig::adapter), from `offset` on: it
+    /// has no gradient and no moments, and is whole on each replica. In the other storages it has
+    /// no elements, and stands at `place`.
+    bool is_apart = false;
+    std::int64_t place = 0;  ///< elements; `offset`, unless it is apart
+    tensor::Region region;   ///< Parameter::region
+    bool owned = true;       ///< Parameter::owned
     bool owned_by_stage = true;
     bool is_expert = false;              ///< Parameter::is_expert
     std::vector<std::int64_t> row_cuts;  ///< Parameter::row_cuts
@@ -49,6 +55,7 @@ struct ParameterLayout {
   std::vector<Entry> entries;
   std::vector<GradientPiece> pieces;  ///< of the gradients of all entries
   std::int64_t size = 0;              ///< elements of one storage
+  std::int64_t apart = 0;             ///< elements of the storage of a frozen base
   std::int64_t moments = 0;           ///< elements of each storage of moments
   std::int64_t twin_moments = 0;      ///< the same, of the slice that is kept for another replica
   bool ties_head = false;             ///< the head's matrix is the embedding's
@@ -75,6 +82,8 @@ struct ParameterLayout {
   /// empty if weights stay gathered.
   BucketSlots forward_slots, backward_slots;
 
+  /// The parameters of numbers_of() that have gradients.
+  std::vector<int> trained_of(Module module, int layer) const;
   /// Numbers in Stage::parameters() of a module's parameters, or of those that are one field of it;
   /// `layer` if it is one of a layer's. The head of a tied embedding has that one's.
   std::vector<int> numbers_of(Module module, std::optional<Field> field = {}, int layer = 0) const;

@@ -55,7 +55,9 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
       ops_(device.ops()),
       divides_gradients_(spec.state.gradients && spec.training) {
   const std::int64_t weights = spec.state.weights ? layout_.head_use_begin : layout_.size;
+  TROUPE_ASSERT(!(spec.model.adapter && spec.state.weights));
   weight_memory_ = allocate(device, weights);
+  apart_memory_ = allocate(device, layout_.apart);
   gathered_memory_ = allocate(device, layout_.forward_slots.size + layout_.backward_slots.size);
   if (spec.training) {
     gradient_memory_ = allocate(device, divides_gradients_ ? layout_.kept_size : layout_.size);
@@ -75,10 +77,11 @@ Parameters::Parameters(const StageSpec& spec, tensor::Device& device)
   const StateSharding& state = spec.state;
   for (const ParameterLayout::Entry& entry : layout_.entries) {
     const auto slice_of = [&](int replica) {
+      if (entry.is_apart) return replica == state.index ? 0 : -1;
       return replica < 0 ? replica : state.slice_of(replica, entry.is_expert);
     };
     all_.push_back({.name = entry.info.name,
-                    .offset = entry.offset,
+                    .offset = entry.place,
                     .exp_avg = view(exp_avg_memory_, entry.moments),
                     .exp_avg_sq = view(exp_avg_sq_memory_, entry.moments),
                     .twin_exp_avg = view(twin_memory_, entry.twin_moments),
@@ -114,6 +117,11 @@ void Parameters::view_whole(const StageSpec& spec) {
     head_use_ = view(tied_memory_, 0, layout_.entries.front().shape);
   for (std::size_t i = 0; i < all_.size(); ++i) {
     const auto& [offset, shape] = std::pair(layout_.entries[i].offset, layout_.entries[i].shape);
+    if (layout_.entries[i].is_apart) {
+      all_[i].weight = view(apart_memory_, offset, shape);
+      all_[i].gradient = view({}, 0, {0});
+      continue;
+    }
     if (weights_) all_[i].weight = view(weight_memory_, offset, shape);
     if (gradients_) all_[i].gradient = view(gradient_memory_, offset, shape);
   }
@@ -131,7 +139,7 @@ void Parameters::view_slots(const StageSpec& spec) {
   for (std::size_t i = 0; i < all_.size(); ++i) {
     const ParameterLayout::Entry& entry = layout_.entries[i];
     const auto bucket = static_cast<std::size_t>(entry.bucket);
-    if (divides_gradients_)
+    if (divides_gradients_ && !entry.is_apart)
       all_[i].gradient = in_slot(bucket_memory_, layout_.gradient_slots, bucket, entry);
     if (spec.state.weights) all_[i].weight = in_slot(gathered_memory_, forward, bucket, entry);
     forward_views_.push_back(all_[i].weight);
@@ -164,6 +172,11 @@ void Parameters::view_kept(const StageSpec& spec) {
       return parameter.rows_of(twin ? parameter.twin_slice : parameter.slice, whole);
     };
     const bool weights = spec.state.weights, gradients = divides_gradients_;
+    if (entry.is_apart) {
+      parameter.kept_weight = parameter.weight;
+      parameter.kept_gradient = parameter.gradient;
+      continue;
+    }
     parameter.kept_weight = place(weights, weight_memory_, parameter.weight, false);
     parameter.kept_gradient = place(gradients, gradient_memory_, parameter.gradient, false);
     if (!has_twin) continue;
@@ -184,7 +197,8 @@ void Parameters::view_buckets(const StageSpec& spec) {
                        .is_expert = is_expert};
     const auto slices = cut_into_slices(range, layout_.pieces, spec.state.count_of(is_expert));
     const auto slice_of = [&](const Buffer& memory, int replica) {
-      const Slice& slice = slices[static_cast<std::size_t>(spec.state.slice_of(replica, is_expert))];
+      const Slice& slice =
+          slices[static_cast<std::size_t>(spec.state.slice_of(replica, is_expert))];
       return view(memory, slice.begin, {slice.size()});
     };
     const auto in_slot = [&](const Buffer& memory, const BucketSlots& slots,
@@ -253,11 +267,15 @@ StageMemory Parameters::allocated() const {
   const auto sum = [](auto&... buffers) {
     return static_cast<std::int64_t>((std::size_t{0} + ... + buffers.bytes()));
   };
-  return {.weights = sum(weight_memory_),
+  return {.weights = sum(weight_memory_, apart_memory_),
           .gradients = sum(gradient_memory_, tied_memory_),
           .optimizer = sum(exp_avg_memory_, exp_avg_sq_memory_, twin_memory_, previous_memory_),
           .gathered = sum(gathered_memory_),
           .buckets = sum(bucket_memory_)};
+}
+
+Tensor Parameters::base() const {
+  return layout_.apart > 0 ? view(apart_memory_, 0, {layout_.apart}) : Tensor{};
 }
 
 void Parameters::swap_moments() {
@@ -300,7 +318,10 @@ BlockParameters Parameters::block(int layer, const Views& views) const {
             .out = {field(Field::out_weight), field(Field::out_bias)},
             .end_norm = norm(views, end_norm_module, layer),
             .query_norm = field(Field::query_norm),
-            .key_norm = field(Field::key_norm)};
+            .key_norm = field(Field::key_norm),
+            .router = field(Field::router),
+            .in_adapter = {field(Field::lora_a), field(Field::lora_b)},
+            .out_adapter = {field(Field::out_lora_a), field(Field::out_lora_b)}};
   };
   return {
       .attention = sublayer(Module::attention_norm, Module::attention, Module::attention_end_norm),

@@ -33,6 +33,8 @@ class Parameters {
   void bring_back_gradients(tensor::Device& device);
   tensor::Tensor gradients() const { return gradients_; }
   tensor::Tensor weights() const { return weights_; }
+  /// Stage::base().
+  tensor::Tensor base() const;
   std::span<const StateBucket> buckets() const { return buckets_; }
   bool divides_gradients() const { return divides_gradients_; }
   bool divides_weights() const { return !weights_; }
@@ -81,6 +83,7 @@ class Parameters {
   const ParameterLayout layout_;
   tensor::Ops& ops_;
   tensor::Buffer weight_memory_;
+  tensor::Buffer apart_memory_;  ///< weights of a frozen base
   tensor::Buffer gradient_memory_;
   tensor::Buffer gathered_memory_;  ///< slots of whole weights: of forwards, then of backwards
   tensor::Buffer bucket_memory_;    ///< slots of whole gradients

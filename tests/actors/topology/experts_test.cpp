@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "actors/topology/assembly.h"
+#include "actors/topology/hosts.h"
 #include "actors/topology/rank_groups.h"
 #include "actors/topology/scale.h"
 #include "actors/topology/shape_rules.h"
@@ -152,6 +153,13 @@ BOOST_AUTO_TEST_CASE(a_replica_that_alone_holds_experts_copies_its_state) {
   spec.data_parallel.division = stages::StateDivision::optim;
   BOOST_TEST(!copies_state(spec, shape));
   BOOST_TEST(!state_sharding_of(spec, shape, 0).twins);
+}
+
+BOOST_AUTO_TEST_CASE(neighbours_lie_on_one_host_and_equal_places_on_two) {
+  const std::vector<Host> hosts{{.name = "a", .slots = 4}, {.name = "b", .slots = 4}};
+  BOOST_TEST((place_ranks({.dp = 4, .ep = 2}, hosts, {}) == Ranks{0, 0, 1, 1}));
+  BOOST_TEST((place_ranks({.dp = 2, .ep = 2}, hosts, {}) == Ranks{0, 1}));  // hosts used alike
+  BOOST_TEST((place_ranks({.dp = 4}, hosts, {}) == Ranks{0, 1, 0, 1}));
 }
 
 BOOST_AUTO_TEST_CASE(a_mesh_that_cannot_share_experts_out_is_refused) {
