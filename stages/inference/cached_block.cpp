@@ -42,14 +42,19 @@ tensor::LinearShape inference_shape(const InferenceLayers& spec) {
           .gradients = false};
 }
 
-CachedActivations CachedActivations::rows(std::int64_t count) const {
-  CachedActivations first = *this;
+CachedActivations CachedBlock::first_rows(const CachedActivations& memory,
+                                          std::int64_t count) const {
+  CachedActivations first = memory;
   auto& [attention, feed_forward] = first.sublayers;
   for (Tensor* x : {&first.norm, &first.mid, &attention.inner, &attention.hidden,
                     &feed_forward.inner, &feed_forward.hidden})
     use_rows(*x, count);
   use_rows(first.statistics, count);
   use_rows(first.head_squares, 2 * count);
+  if (const RoutedExperts* const routed = products_.feed_forward.routed.get()) {
+    routed->use_tokens(count, first.routed);
+    routed->use_tokens(count, first.routed_scratch);
+  }
   return first;
 }
 
@@ -93,6 +98,11 @@ CachedActivations CachedBlock::lay_out_activations(Arena& arena) const {
   arena.overlay(
       [&] { memory.sublayers.attention = {.inner = take(shape_.Q), .hidden = take(shape_.A)}; },
       [&] { memory.sublayers.feed_forward = {.inner = take(shape_.H), .hidden = take(shape_.F)}; });
+  if (const RoutedExperts* const routed = products_.feed_forward.routed.get()) {
+    routed->lay_out(arena, {.outputs = true, .choice = true}, memory.routed);
+    memory.routed.inner = routed->lay_out_inner(arena);
+    memory.routed_scratch = routed->lay_out_scratch(arena);
+  }
   return memory;
 }
 
@@ -103,7 +113,7 @@ void CachedBlock::set_scratch(void* products, void* attention) const {
 
 void CachedBlock::begin(tensor::Stream& stream, const BlockWeights& first,
                         const CachedActivations& memory, const Tensor& x) const {
-  const CachedActivations rows = memory.rows(x.shape[0]);
+  const CachedActivations rows = first_rows(memory, x.shape[0]);
   products_.attention.norm.forward(stream, first.attention.master.norm, x, rows.norm,
                                    rows.statistics);
 }
@@ -112,7 +122,7 @@ void CachedBlock::forward(tensor::Stream& stream, const BlockWeights& weights,
                           const NormParameters* next, const tensor::CachedTokens& tokens,
                           const Tensor& cache, const CachedActivations& memory,
                           const Tensor& x) const {
-  const CachedActivations rows = memory.rows(x.shape[0]);
+  const CachedActivations rows = first_rows(memory, x.shape[0]);
   run(stream, Branch::attention, weights, &weights.feed_forward.master.norm, rows, x, rows.mid,
       [&](const CachedSublayer& own) {
         tensor::CachedAttention& attention = *attentions_[weights.attention.attention];
@@ -122,35 +132,65 @@ void CachedBlock::forward(tensor::Stream& stream, const BlockWeights& weights,
       });
   run(stream, Branch::feed_forward, weights, next, rows, rows.mid, x,
       [&](const CachedSublayer& own) {
-        (ops_.*traits_.activation)(stream, own.inner, own.hidden);
+        if (weights.feed_forward.master.router)
+          products_.feed_forward.routed->forward_hidden(stream, rows.routed);
+        else
+          (ops_.*traits_.activation)(stream, own.inner, own.hidden);
       });
+}
+
+void CachedBlock::first_product(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
+                                const CachedActivations& memory) const {
+  const SublayerProducts& products = products_[branch];
+  const SublayerWeights& own = weights[branch];
+  if (!own.master.router)
+    return products.in->forward(stream, memory.norm, memory.norm, own.packed.in, own.master.in.bias,
+                                memory.sublayers[branch].inner);
+  products.routed->choose(stream, own, memory.norm, memory.routed, memory.routed_scratch);
+  products.routed->forward_product(stream, own, memory.norm, memory.routed, memory.routed_scratch);
+}
+
+void CachedBlock::last_product(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
+                               const CachedActivations& memory, const Tensor& y,
+                               const Tensor& residual) const {
+  const SublayerProducts& products = products_[branch];
+  const SublayerWeights& own = weights[branch];
+  if (own.master.router)
+    products.routed->forward_output(stream, own, memory.routed, memory.routed_scratch, y, residual);
+  else
+    products.out->product(stream, memory.sublayers[branch].hidden, own.packed.out, y, residual);
 }
 
 template <typename Core>
 void CachedBlock::run(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
                       const NormParameters* next, const CachedActivations& memory, const Tensor& x,
                       const Tensor& y, const Core& core) const {
-  const auto& [form, norm, end_norm, in, out, inner] = products_[branch];
-  const auto& [master, packed, attention] = weights[branch];
-  const CachedSublayer& own = memory.sublayers[branch];
-  in->forward(stream, memory.norm, memory.norm, packed.in, master.in.bias, own.inner);
-  core(own);
+  const SublayerProducts& products = products_[branch];
+  const SublayerForm& form = products.form;
+  const Tensor& bias = weights[branch].master.out.bias;
+  first_product(stream, branch, weights, memory);
+  core(memory.sublayers[branch]);
   if (form.changes_branch() || !form.has_norm) {
     add_branch(stream, branch, weights, memory, x, y);
-    if (next) norm.forward(stream, *next, y, memory.norm, memory.statistics);
+    if (next) products.norm.forward(stream, *next, y, memory.norm, memory.statistics);
     return;
   }
   if (sums_at_once(x.shape[0])) {
-    out->product(stream, own.hidden, packed.out, one_shot_->part(y.dtype, y.shape));
-    return sum_at_once(stream, master.out.bias, next, memory, x, y);
+    last_product(stream, branch, weights, memory, one_shot_->part(y.dtype, y.shape));
+    return sum_at_once(stream, bias, next, memory, x, y);
   }
   if (divides(x.shape[0])) {
-    out->product(stream, own.hidden, packed.out, y);
-    return sum_over_shards(stream, master.out.bias, next, memory, x, y);
+    last_product(stream, branch, weights, memory, y);
+    return sum_over_shards(stream, bias, next, memory, x, y);
   }
-  out->forward(stream, packed.out,
-               {.x = own.hidden, .y_partial = y, .y = y, .bias = master.out.bias, .residual = x});
-  if (next) norm.forward(stream, *next, y, memory.norm, memory.statistics);
+  const bool fuses = parallel_.size == 1;
+  last_product(stream, branch, weights, memory, y, fuses ? x : Tensor{});
+  if (!fuses) tensor::wait(parallel_.groups->forward->all_reduce(stream, y), stream);
+  if (bias)
+    ops_.add_bias(stream, bias, y, fuses ? Tensor{} : x);
+  else if (!fuses)
+    ops_.accumulate(stream, x, y);
+  if (next) products.norm.forward(stream, *next, y, memory.norm, memory.statistics);
 }
 
 void CachedBlock::norm_heads(tensor::Stream& stream, const SublayerParameters& weights,

@@ -36,9 +36,9 @@ struct CachedActivations {
   /// Sums of squares of queries and keys, which the shards add up; empty unless they do.
   tensor::Tensor head_squares;  // [2 T]  f32
   BranchPair<CachedSublayer> sublayers;
-
-  /// Views of the first rows.
-  CachedActivations rows(std::int64_t count) const;
+  /// Of layers with experts, in place of what sublayers.feed_forward has.
+  RoutedActivations routed;
+  RoutedScratch routed_scratch;
 };
 
 /// The decoder layer that DecoderBlock describes as inference computes it: forward, without
@@ -58,6 +58,8 @@ class CachedBlock {
 
   /// Number of different attentions, of which SublayerWeights::attention is one.
   std::size_t num_attentions() const { return attentions_.size(); }
+  /// Views of the first rows of activations.
+  CachedActivations first_rows(const CachedActivations& memory, std::int64_t count) const;
   /// Before the first layer of a pass: makes memory.norm what the layer reads of x [T, C], the
   /// residual stream.
   void begin(tensor::Stream& stream, const BlockWeights& first, const CachedActivations& memory,
@@ -77,6 +79,13 @@ class CachedBlock {
   void run(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
            const NormParameters* next, const CachedActivations& memory, const tensor::Tensor& x,
            const tensor::Tensor& y, const Core& core) const;
+  /// The first product, and the last one: of the layer's experts if it has some. The last adds the
+  /// residual, if it is given, which one shard alone does.
+  void first_product(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
+                     const CachedActivations& memory) const;
+  void last_product(tensor::Stream& stream, Branch branch, const BlockWeights& weights,
+                    const CachedActivations& memory, const tensor::Tensor& y,
+                    const tensor::Tensor& residual = {}) const;
   /// Norms queries and keys in place, if the model does.
   void norm_heads(tensor::Stream& stream, const SublayerParameters& weights,
                   const CachedActivations& memory, const CachedSublayer& own) const;

@@ -84,7 +84,8 @@ InferenceStage::InferenceStage(const InferenceSpec& spec, tensor::Device& device
 
 void InferenceStage::lay_out_packed(Arena& arena) {
   for (BlockWeights& block : blocks_) {
-    const PackedBlock packed = block_.products().lay_out_packed(arena);
+    const bool is_routed = static_cast<bool>(block.feed_forward.master.router);
+    const PackedBlock packed = block_.products().lay_out_packed(arena, is_routed);
     block.attention.packed = packed.attention;
     block.feed_forward.packed = packed.feed_forward;
   }
@@ -175,7 +176,7 @@ void InferenceStage::embed(tensor::Stream& stream, const RowTensors& rows, const
 
 void InferenceStage::head(tensor::Stream& stream, const Tensor& x, const Tensor& logits) const {
   TROUPE_ASSERT(head_.projection && x.shape[0] == spec_.sequences);
-  const CachedActivations memory = activations_.rows(spec_.sequences);
+  const CachedActivations memory = block_.first_rows(activations_, spec_.sequences);
   head_.norm->forward(stream, head_.weights.master.norm, x, memory.norm, memory.statistics);
   head_.projection->product(stream, memory.norm, head_.weights.packed, {}, logits);
   const auto scale = static_cast<float>(logit_scale(spec_.model));

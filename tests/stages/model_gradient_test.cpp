@@ -163,6 +163,7 @@ Worst compare(const Case& c, tensor::DType dtype) {
   const StepResult got = pipeline.gradients(batch);
   Worst worst;
   const double scale = 1.0 / static_cast<double>(2 * c.micro * c.seq_len);
+  reference.share = 0.5;
   for (std::size_t m = 0; m < batch.size(); ++m) {
     const double loss = reference.train(batch[m].ids, batch[m].targets, scale);
     worst.loss = std::max(worst.loss, std::abs(got.losses[m] - loss) / loss);
@@ -199,14 +200,18 @@ BOOST_DATA_TEST_CASE(reference_gradient_is_the_slope_of_its_loss,
   const Tokens tokens = batch_of(c).front();
   reference.train(tokens.ids, tokens.targets, 1);
   const auto gradients = reference.gradients;
+  const auto loss = [&] {
+    const double of_tokens = reference.loss(tokens.ids, tokens.targets);
+    return of_tokens + reference.router_loss;
+  };
   for (auto& [name, weight] : reference.weights) {
     const std::size_t i = weight.size() / 3;
     const double h = 1e-5;
     const double w = weight[i];
     weight[i] = w + h;
-    const double above = reference.loss(tokens.ids, tokens.targets);
+    const double above = loss();
     weight[i] = w - h;
-    const double below = reference.loss(tokens.ids, tokens.targets);
+    const double below = loss();
     weight[i] = w;
     const double slope = (above - below) / (2 * h);
     const double g = gradients.at(name)[i];
@@ -224,6 +229,7 @@ BOOST_DATA_TEST_CASE(float32_gradients_are_the_reference_s, boost::unit_test::da
 BOOST_DATA_TEST_CASE(bfloat16_gradients_are_close, boost::unit_test::data::make(kCases), c) {
   const Worst worst = compare(c, tensor::DType::bf16);
   BOOST_TEST(worst.loss < 1e-2, worst.loss);
+  if (c.model().experts.count > 0) return;  // a rounded router may choose another expert
   // The gradient of a norm of keys is a sum over tokens and heads of what the softmax's gradients
   // give, which add up to 0 over the keys of a query: its terms, and their rounding, are larger.
   const bool norms_heads = traits_of(c.rest.kind).head_norm != stages::HeadNorm::none;

@@ -87,10 +87,12 @@ std::vector<Tokens> batch_of(const stages::DataFeed& feed) {
     Tokens& tokens = batch[static_cast<std::size_t>(m)];
     tokens.positions.resize(static_cast<std::size_t>(rows.capacity));
     tokens.starts.resize(tokens.positions.size() + 1);
-    const auto size = batches.lay_out(0, m, tokens.starts, tokens.positions);
+    tokens.real.resize(tokens.positions.size());
+    const auto size = batches.lay_out(0, m, tokens.starts, tokens.positions, tokens.real);
     const auto count = static_cast<std::size_t>(size.rows);
     tokens.starts.resize(static_cast<std::size_t>(size.documents) + 1);
-    for (auto* row : {&tokens.positions, &tokens.ids, &tokens.targets}) row->resize(count);
+    for (auto* row : {&tokens.positions, &tokens.real, &tokens.ids, &tokens.targets})
+      row->resize(count);
     batches.read(0, m, tokens.ids, tokens.targets);
   }
   return batch;

@@ -10,9 +10,9 @@
 
 namespace troupe::test {
 
-inline constexpr std::array kFamilies{"mistral", "qwen2", "qwen3",    "phi3",
-                                      "smollm3", "gemma", "gemma2",   "gemma3_text",
-                                      "granite", "olmo2", "internlm2"};
+inline constexpr std::array kFamilies{"mistral", "qwen2",     "qwen3",       "phi3",    "smollm3",
+                                      "gemma",   "gemma2",    "gemma3_text", "granite", "olmo2",
+                                      "mixtral", "qwen3_moe", "internlm2"};
 
 namespace families {
 
@@ -61,6 +61,21 @@ inline void set_gemma3(ModelConfig& model) {
   model.local_rotary = tensor::Rotary{};
 }
 
+inline void set_mixtral(ModelConfig& model) {
+  model.experts = {.count = 4, .per_token = 2, .width = model.intermediate_size};
+}
+
+/// With a layer without experts, and all that a router can have.
+inline void set_qwen3_moe(ModelConfig& model) {
+  model.experts = {.count = 6,
+                   .per_token = 3,
+                   .width = 2 * model.intermediate_size,
+                   .normalizes = false,
+                   .aux_loss_coef = 0.05,
+                   .z_loss_coef = 0.01};
+  if (model.num_hidden_layers > 1) model.experts.dense_layers = {1};
+}
+
 inline void set_granite(ModelConfig& model) {
   model.embedding_multiplier = 6;
   model.attention_multiplier = 0.2;
@@ -89,6 +104,8 @@ inline stages::ModelConfig as_family(stages::ModelConfig model, std::string_view
   if (name == "gemma3_text") families::set_gemma3(model);
   if (name == "granite") families::set_granite(model);
   if (name == "internlm2") model.attention_bias = true;
+  if (name == "mixtral") families::set_mixtral(model);
+  if (name == "qwen3_moe") families::set_qwen3_moe(model);
   return model;
 }
 

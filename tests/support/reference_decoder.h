@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "stages/model/model_config.h"
-#include "tests/support/reference_ops.h"
+#include "stages/model/computation.h"
+#include "tests/support/reference_experts.h"
 
 namespace troupe::reference {
 
@@ -35,6 +35,12 @@ class Decoder {
   /// of each layer, after its parameters' common prefix, "attention", "feed_forward" and
   /// "probabilities" [H, B, S, S]. A tensor that is not here is not dropped.
   std::map<std::string, Values> factors;
+  /// Of a microbatch in the means over a step that the losses of routers are.
+  double share = 1;
+  /// experts * sum_e load_e * (mean probability of e) of each layer with experts, of the logits'
+  /// last call.
+  std::vector<double> balances;
+  double router_loss = 0;  ///< of the same, both losses of all layers with their factors
 
   /// Computes the logits [tokens, vocab].
   virtual Values logits(const Tokens& ids) = 0;
@@ -95,6 +101,52 @@ class Decoder {
       add_gradient(name, Values(next, next + size));
       next += size;
     }
+  }
+
+  // Of a layer with experts.
+  using Infos = std::vector<stages::ParameterInfo>;
+  static std::vector<std::string> names_of(const Infos& infos, int layer, stages::Field field,
+                                           int expert) {
+    std::vector<std::string> names;
+    for (const stages::ParameterInfo& info : infos)
+      if (info.module == stages::Module::feed_forward && info.layer == layer &&
+          info.field == field && info.expert == expert)
+        names.push_back(info.name);
+    return names;
+  }
+  Mixture mixture_of(const Infos& infos, int layer) const {
+    using stages::Field;
+    const stages::Experts& e = config_.experts;
+    const double of_layer = share / static_cast<double>(num_routed_layers(config_));
+    Mixture mixture{.channels = channels(),
+                    .width = static_cast<Index>(e.width),
+                    .experts = static_cast<Index>(e.count),
+                    .per_token = static_cast<Index>(e.per_token),
+                    .normalizes = e.normalizes,
+                    .balance = of_layer * e.aux_loss_coef,
+                    .z = of_layer * e.z_loss_coef,
+                    .router = joined(names_of(infos, layer, Field::router, -1))};
+    for (int i = 0; i < static_cast<int>(e.count); ++i) {
+      mixture.in.push_back(joined(names_of(infos, layer, Field::weight, i)));
+      mixture.out.push_back(joined(names_of(infos, layer, Field::out_weight, i)));
+    }
+    return mixture;
+  }
+  void add_router_loss(const Mixture& mixture, const Mixture::Kept& kept) {
+    balances.push_back(mixture.balance_of(kept));
+    router_loss += mixture.balance * balances.back() + mixture.z * Mixture::z_of(kept);
+  }
+  Values mixture_backward(const Infos& infos, int layer, const Mixture::Kept& kept,
+                          const Values& dy) {
+    using stages::Field;
+    const Mixture::Gradient g = mixture_of(infos, layer).backward(dy, kept);
+    add_gradients(names_of(infos, layer, Field::router, -1), g.router);
+    for (Index i = 0; i < g.in.size(); ++i) {
+      const auto expert = static_cast<int>(i);
+      add_gradients(names_of(infos, layer, Field::weight, expert), g.in[i]);
+      add_gradients(names_of(infos, layer, Field::out_weight, expert), g.out[i]);
+    }
+    return g.x;
   }
 
   const stages::ModelConfig config_;

@@ -5,6 +5,7 @@
 
 #include "stages/model/computation.h"
 #include "tests/support/reference_decoder.h"
+#include "tests/support/reference_experts.h"
 #include "tests/support/reference_family_ops.h"
 
 namespace troupe::reference {
@@ -20,6 +21,8 @@ class Llama final : public Decoder {
     Values x = scaled(embedding(ids, weights[table()], channels()), embedding_scale());
     x = dropped("embedding", std::move(x));
     layers_.assign(static_cast<Index>(config_.num_hidden_layers), {});
+    balances.clear();
+    router_loss = 0;
     for (Index i = 0; i < layers_.size(); ++i) {
       x = forward(attention_of(i), layers_[i].attention, x);
       x = forward(feed_forward_of(i), layers_[i].feed_forward, x);
@@ -41,6 +44,7 @@ class Llama final : public Decoder {
   /// What the backward of a sublayer needs from its forward.
   struct Kept {
     Values x, norm, raw, inner, hidden, branch;
+    Mixture::Kept mixture;
   };
   struct Layer {
     Kept attention, feed_forward;
@@ -165,31 +169,48 @@ class Llama final : public Decoder {
                        : swiglu_backward(s.inner, dhidden, tokens, width());
   }
 
-  Values forward(const Site& site, Kept& s, const Values& x) const {
-    const Index tokens = x.size() / channels();
+  bool has_experts(const Site& site) const {
+    return !site.is_attention() && is_routed(config_, static_cast<std::int64_t>(site.layer));
+  }
+  void project_through(const Site& site, Kept& s, Index tokens) {
     const auto field = [&](Field f) { return names(site.module, f, site.layer); };
-    s.x = x;
-    s.norm = norm(x, names(site.norm, Field::weight, site.layer));
+    if (has_experts(site)) {
+      const Mixture experts = mixture_of(infos_, static_cast<int>(site.layer));
+      s.branch = experts.forward(s.norm, s.mixture);
+      return add_router_loss(experts, s.mixture);
+    }
     s.raw = project(s.norm, tokens, field(Field::weight), field(Field::bias));
     s.inner = site.is_attention() ? head_norms(s.raw, site.layer) : s.raw;
     s.hidden = core(site, s.inner, tokens);
     s.branch = project(s.hidden, tokens, field(Field::out_weight), field(Field::out_bias));
+  }
+  Values project_through_backward(const Site& site, const Kept& s, const Values& dbranch,
+                                  Index tokens) {
+    if (has_experts(site))
+      return mixture_backward(infos_, static_cast<int>(site.layer), s.mixture, dbranch);
+    const auto field = [&](Field f) { return names(site.module, f, site.layer); };
+    const Values dhidden = project_backward(dbranch, s.hidden, tokens, field(Field::out_weight),
+                                            field(Field::out_bias));
+    const Values draw = core_backward(site, s, dhidden, tokens);
+    return project_backward(draw, s.norm, tokens, field(Field::weight), field(Field::bias));
+  }
+
+  Values forward(const Site& site, Kept& s, const Values& x) {
+    const Index tokens = x.size() / channels();
+    s.x = x;
+    s.norm = norm(x, names(site.norm, Field::weight, site.layer));
+    project_through(site, s, tokens);
     const Values y = norm(s.branch, names(site.end_norm, Field::weight, site.layer));
     return x + scaled(dropped(site.prefix() + site.dropout, y), branch_scale(config_));
   }
 
   Values backward(const Site& site, const Kept& s, const Values& dy) {
     const Index tokens = dy.size() / channels();
-    const auto field = [&](Field f) { return names(site.module, f, site.layer); };
     const Values dropped_dy =
         dropped(site.prefix() + site.dropout, scaled(dy, branch_scale(config_)));
     const Values dbranch =
         norm_backward(dropped_dy, s.branch, names(site.end_norm, Field::weight, site.layer));
-    const Values dhidden = project_backward(dbranch, s.hidden, tokens, field(Field::out_weight),
-                                            field(Field::out_bias));
-    const Values draw = core_backward(site, s, dhidden, tokens);
-    const Values dnorm =
-        project_backward(draw, s.norm, tokens, field(Field::weight), field(Field::bias));
+    const Values dnorm = project_through_backward(site, s, dbranch, tokens);
     return dy + norm_backward(dnorm, s.x, names(site.norm, Field::weight, site.layer));
   }
 

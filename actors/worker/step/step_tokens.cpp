@@ -18,12 +18,11 @@ constexpr std::int64_t kCountElements = sizeof(std::int64_t) / sizeof(std::int32
 
 StepTokens::StepTokens(const Source& source, tensor::Device& device)
     : source_(source),
-      memory_(
-          device.allocate(static_cast<std::size_t>(offset_of(Field::sizes) +
-                                                   source.num_microbatches * size_of(Field::sizes) +
-                                                   kCountElements) *
-                              sizeof(std::int32_t),
-                          tensor::MemoryKind::pinned)),
+      memory_(device.allocate(static_cast<std::size_t>(
+                                  offset_of(Field::real) +
+                                  source.num_microbatches * size_of(Field::real) + kCountElements) *
+                                  sizeof(std::int32_t),
+                              tensor::MemoryKind::pinned)),
       is_loaded_(static_cast<std::size_t>(source.num_microbatches)) {
   if (source.feed && has_documents()) batches_.emplace(*source.feed, source.rows.step);
 }
@@ -43,7 +42,8 @@ void StepTokens::lay_out_documents(std::int64_t step) {
   batches_->begin(step);
   for (int m = 0; m < source_.num_microbatches; ++m) {
     const auto [rows, documents] =
-        batches_->lay_out(source_.replica, m, part(Field::starts, m), part(Field::positions, m));
+        batches_->lay_out(source_.replica, m, part(Field::starts, m), part(Field::positions, m),
+                          part(Field::real, m));
     part(Field::sizes, m)[0] = static_cast<std::int32_t>(rows);
     part(Field::sizes, m)[1] = static_cast<std::int32_t>(documents);
   }
@@ -71,12 +71,14 @@ std::int64_t StepTokens::size_of(Field field) const {
   if (field == Field::ids || field == Field::targets) return source_.rows.capacity;
   if (!has_documents()) return 0;
   if (field == Field::positions) return source_.rows.capacity;
+  if (field == Field::real) return source_.tells_padding ? source_.rows.capacity : 0;
   return field == Field::starts ? source_.rows.capacity + 1 : 2;
 }
 
 std::int64_t StepTokens::offset_of(Field field) const {
   std::int64_t offset = 0;
-  for (const Field before : {Field::ids, Field::targets, Field::positions, Field::starts})
+  for (const Field before :
+       {Field::ids, Field::targets, Field::positions, Field::starts, Field::sizes})
     if (before < field) offset += source_.num_microbatches * size_of(before);
   return offset;
 }
@@ -106,7 +108,9 @@ stages::DocumentRows StepTokens::documents(int microbatch) const {
   const auto rows = static_cast<std::size_t>(sizes[0]);
   return {.rows = sizes[0],
           .starts = part(Field::starts, microbatch).first(static_cast<std::size_t>(sizes[1]) + 1),
-          .positions = part(Field::positions, microbatch).first(rows)};
+          .positions = part(Field::positions, microbatch).first(rows),
+          .real = source_.tells_padding ? part(Field::real, microbatch).first(rows)
+                                        : std::span<const std::int32_t>{}};
 }
 
 std::int64_t StepTokens::num_targets() const {

@@ -34,6 +34,7 @@ class StepTokens {
     int num_microbatches = 0;
     /// Sources whose losses the rank tells apart; 0: none. The rank then has a feed.
     int num_sources = 0;
+    bool tells_padding = false;  ///< whether routers ask which rows of documents are padding
   };
   /// `device` outlives the object.
   StepTokens(const Source& source, tensor::Device& device);
@@ -68,8 +69,8 @@ class StepTokens {
 
  private:
   /// What a step has of each microbatch, in this order in memory. Joined samples have the first two
-  /// alone.
-  enum class Field { ids, targets, positions, starts, sizes };
+  /// alone; real is there if source_.tells_padding.
+  enum class Field { ids, targets, positions, starts, sizes, real };
 
   bool has_documents() const { return source_.documents != stages::Documents::joined; }
   std::int64_t size_of(Field field) const;

@@ -52,9 +52,11 @@ std::int64_t DocumentBatches::rows_of_lane(int replica, int microbatch, int lane
 
 DocumentBatches::Rows DocumentBatches::lay_out(int replica, int microbatch,
                                                std::span<std::int32_t> starts,
-                                               std::span<std::int32_t> positions) const {
+                                               std::span<std::int32_t> positions,
+                                               std::span<std::int32_t> real) const {
   const std::int64_t seq_len = feed_->spec().seq_len;
   Rows out;
+  std::ranges::fill(real, 0);
   const auto add = [&](std::int64_t row, std::int64_t length) {
     starts[size(out.documents++)] = static_cast<std::int32_t>(row);
     const auto places = positions.subspan(size(row), size(length));
@@ -64,6 +66,7 @@ DocumentBatches::Rows DocumentBatches::lay_out(int replica, int microbatch,
   for_each_sample(replica, microbatch, [&](const Sample& sample, std::int64_t row) {
     while (is_packed() && out.rows < row) add(out.rows, std::min(row - out.rows, seq_len));
     add(row, sample.targets);
+    if (!real.empty()) std::ranges::fill(real.subspan(size(row), size(sample.targets)), 1);
     if (!is_packed() && sample.targets < seq_len)
       add(row + sample.targets, seq_len - sample.targets);
   });

@@ -35,9 +35,10 @@ class DocumentBatches {
   std::int64_t num_targets() const { return num_targets_; }
   /// The size of a microbatch: its first `documents` + 1 of starts are filled with the row at which
   /// each document begins and the last one ends, and `rows` of positions with each row's place in
-  /// its document. There is room for as many rows as a microbatch can have, and one start more.
+  /// its document, and, if it is given, of `real` with 1, or 0 for padding. There is room for as
+  /// many rows as a microbatch can have, and one start more.
   Rows lay_out(int replica, int microbatch, std::span<std::int32_t> starts,
-               std::span<std::int32_t> positions) const;
+               std::span<std::int32_t> positions, std::span<std::int32_t> real = {}) const;
   /// The rows of a lane in a packed microbatch.
   std::int64_t rows_of_lane(int replica, int microbatch, int lane) const;
   /// Calls use(sample, row) for each sample of a microbatch, with its first row. The rows of the

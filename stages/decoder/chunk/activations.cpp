@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tensor/parallel/division.h"
+
 namespace troupe::stages {
 namespace {
 
@@ -55,6 +57,8 @@ ChunkSlot lay_out_slot(const ChunkSpec& spec, int number, const Layers& layers,
   const bool owns_input = spec.embedding || gathers_edges(layers.sharding);
   if (spec.embedding) lay_out_embedding(layers, arena, slot);
   slot.documents = layers.block.lay_out_documents(arena);
+  slot.counted = layers.block.lay_out_counted(arena);
+  slot.row_counts.assign(spec.num_layers(), layers.block.row_counts());
   for (std::size_t i = 0; i < spec.num_layers(); ++i) {
     if (slot.discards && is_recomputed(layers.recompute, i)) {
       lay_out_kept(layers, scratch, i > 0 || owns_input, arena, slot);
@@ -106,8 +110,8 @@ void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
   ChunkSlot shared = shared_slot(scratch);
   lay_out_embedding(layers, arena, shared);
   shared.documents = layers.block.lay_out_documents(arena);
-  BlockActivations block =
-      layers.block.lay_out_activations(arena, {.forward = scratch.block.forward});
+  BlockActivations block = layers.block.lay_out_activations(
+      arena, {.forward = scratch.block.forward, .routed_forward = scratch.block.routed_forward});
   block.attention.x = layers.block.lay_out_input(arena);
   HeadActivations head;
   if (layers.head) head = layers.head->lay_out_evaluation(arena, scratch.head);
@@ -119,7 +123,24 @@ void lay_out_evaluation(std::span<const ChunkSpec> chunks, const Layers& layers,
     slot.forward_tokens = shared.forward_tokens;
     slot.whole_output = shared.whole_output;
     slot.blocks.assign(chunks[c].num_layers(), block);
+    slot.row_counts.assign(chunks[c].num_layers(), layers.block.row_counts());
     slot.head = head;
+  }
+}
+
+void lay_out_loads(const ChunkSpec& spec, const Layers& layers, Arena& arena,
+                   ChunkActivations& out) {
+  const auto begin = layers.routed.begin() + spec.first_layer;
+  const auto end = layers.routed.begin() + spec.end_layer;
+  const std::int64_t count = std::count(begin, end, 1), size = layers.block.load_size();
+  if (count > 0) out.all_loads = arena.take(tensor::DType::f32, {count, size});
+  std::int64_t row = 0;
+  for (auto routed = begin; routed != end; ++routed) {
+    tensor::Tensor& load = out.loads.emplace_back();
+    if (*routed && out.all_loads) {
+      load = tensor::row_view(out.all_loads, row++, 1);
+      load.shape = {size};
+    }
   }
 }
 
@@ -141,6 +162,7 @@ void lay_out_forward_scratch(const Layers& layers, Arena& arena, Scratch& out) {
   out.products.forward = arena.take_bytes(bytes_of_products(layers).forward);
   if (layers.head) out.head = layers.head->lay_out_scratch(arena);
   out.block.forward = layers.block.lay_out_gathered(arena);
+  out.block.routed_forward = layers.block.lay_out_routed(arena);
   out.head.forward = out.block.forward;
   if (gathers_edges(layers.sharding)) out.output = layers.block.lay_out_input(arena);
 }
@@ -192,6 +214,7 @@ std::vector<ChunkActivations> lay_out_activations(std::span<const ChunkSpec> chu
   const auto discarded = lay_out_discarded(chunks, layers, scratch.block, arena);
   for (std::size_t c = 0; c < chunks.size(); ++c) {
     out[c].discarded = discarded[c];
+    lay_out_loads(chunks[c], layers, arena, out[c]);
     for (int i = 0; i < chunks[c].live; ++i) {
       out[c].slots.push_back(lay_out_slot(chunks[c], i, layers, scratch, arena));
     }

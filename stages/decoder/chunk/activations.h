@@ -17,6 +17,9 @@ struct PendingCollectives {
   std::unique_ptr<tensor::Work> gradient;  ///< NodeList::gather_gradient
   std::unique_ptr<tensor::Work> input;     ///< NodeList::gather_input_again
   std::unique_ptr<tensor::Work> reduced;   ///< NodeList::reduce_gradient
+  // Beside those, of rows that travel to experts.
+  std::unique_ptr<tensor::Work> row_weights;   ///< of a forward
+  std::unique_ptr<tensor::Work> row_gradient;  ///< on their way back
 };
 /// One of them; null: none.
 using PendingCollective = std::unique_ptr<tensor::Work> PendingCollectives::*;
@@ -25,12 +28,15 @@ using PendingCollective = std::unique_ptr<tensor::Work> PendingCollectives::*;
 struct ChunkSlot {
   EmbeddingActivations embedding;
   std::vector<BlockActivations> blocks;
+  std::vector<RowCounts> row_counts;  ///< by block, of those whose rows travel to experts
   HeadActivations head;
   GatheredTokens forward_tokens, backward_tokens;  ///< shared with all slots
   std::int64_t tokens = 0;                         ///< of the microbatch
   /// Room for the bounds of as many documents as a microbatch has tokens, int32; empty if there are
   /// none.
   tensor::Tensor documents;
+  /// [T] int32: which tokens are no padding; only with documents and experts.
+  tensor::Tensor counted;
   tensor::Tensor whole_output;  ///< [T, C], scratch; only if chunks exchange slices
                                 ///< (gathers_edges())
   PendingCollectives pending;
@@ -62,6 +68,10 @@ struct ChunkActivations {
   std::vector<DeferredSlot> deferred;
   DeferredSlot immediate;                   ///< for a backward with weights: all blocks share one
   std::vector<BlockActivations> discarded;  ///< where forwards have what slots discard
+  /// By block: what its routers have done in the step (RoutedActivations::load_sum), one after the
+  /// other in `all_loads`; empty for a block without experts.
+  std::vector<tensor::Tensor> loads;
+  tensor::Tensor all_loads;
   ChunkSlot evaluation;  ///< for evaluate(): all blocks share one, each writes over its input
 };
 

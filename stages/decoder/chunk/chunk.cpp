@@ -19,6 +19,7 @@ ChunkLayers layers_of(const ChunkSpec& spec, const Layers& layers, const Paramet
                   .recompute = layers.recompute,
                   .form = layers.block.form(),
                   .head_is_in_parts = layers.head && layers.head->is_in_parts(),
+                  .routed = layers.routed,
                   .layers = &layers};
   for (std::size_t i = 0; i < out.num_blocks(); ++i) {
     const int layer = spec.first_layer + static_cast<int>(i);
@@ -76,8 +77,7 @@ void Chunk::name_parameters(const Parameters& parameters) {
       if (!node.module) continue;
       const int layer = layer_of(node.block);
       if (node.kind == Node::Kind::weight_gradient) {
-        const std::span<const int> numbers =
-            keep(layout.numbers_of(*node.module, std::nullopt, layer));
+        const std::span<const int> numbers = keep(layout.trained_of(*node.module, layer));
         row.ends[i].gradients = numbers;
         node.gradients = parameters.gradients_of(*node.module, layer);
         node.is_frozen = std::ranges::all_of(numbers, is_frozen);
@@ -97,6 +97,12 @@ void Chunk::pack() const {
   for (const BlockWeights& block : layers_.blocks)
     layers.block.products().pack(layers.streams->backward(), block);
   if (layers_.spec.head) layers.head->pack(layers.streams->backward(), layers_.head);
+}
+
+void Chunk::pack_adapters() const {
+  const Layers& layers = *layers_.layers;
+  for (const BlockWeights& block : layers_.blocks)
+    layers.block.products().pack_adapters(layers.streams->backward(), block);
 }
 
 void Chunk::pack(int bucket, Pass pass) const {
@@ -121,6 +127,8 @@ void Chunk::add_packed_copies(std::vector<PackedCopy>& matrices) const {
 void Chunk::begin_step() {
   collective_wait_s_ = 0;
   std::ranges::fill(has_gradient_, false);
+  if (activations_.all_loads)
+    layers_.layers->ops->fill_zero(layers_.layers->streams->backward(), activations_.all_loads);
 }
 
 void Chunk::complete_gradients() {

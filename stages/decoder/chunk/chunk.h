@@ -31,6 +31,8 @@ class Chunk {
 
   /// Packs all weights, or those of one bucket for a pass's nodes.
   void pack() const;
+  /// Packs the matrices of adapters alone.
+  void pack_adapters() const;
   void pack(int bucket, Pass pass) const;
   /// Sets what is told of each node (Stage::set_gate).
   void set_gate(NodeGate* gate) { gate_ = gate; }
@@ -49,6 +51,9 @@ class Chunk {
   tensor::Event& ran(int slot) const;
   /// Only queues the nodes. The loss is written where ForwardCall::loss says.
   void evaluate(const ForwardCall& call);
+  /// What the routers have done since begin_step(), a row for each of the layers with experts;
+  /// empty if there are none. Complete when all forwards have run.
+  const tensor::Tensor& router_loads() const { return activations_.all_loads; }
   /// Seconds that nodes have waited for collectives since begin_step().
   double collective_wait_s() const { return collective_wait_s_; }
   /// Gives up collectives that were started in a step that was given up.
@@ -71,6 +76,7 @@ class Chunk {
   /// Sets of what tokens and documents the slot is, and what they drop, from here to the end of
   /// their backward, and where its forward finds the caller's buffers.
   void begin_microbatch(const ForwardCall& call, ChunkSlot& slot) const;
+  void count_tokens(const ForwardCall& call, ChunkSlot& slot) const;
   /// Lets the activations that the slot discards lie in other memory.
   void move_discarded(ChunkSlot& slot, const std::vector<BlockActivations>& to) const;
   /// Makes the slot's views, or those of what I keeps for W, as long as the slot has tokens.

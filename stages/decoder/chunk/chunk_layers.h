@@ -16,6 +16,7 @@ struct ChunkLayers {
   Recompute recompute{};
   SublayerForm form{};
   bool head_is_in_parts = false;   ///< HeadParts::are_divided
+  std::vector<char> routed{};      ///< routed_layers() of the model; empty: no layer has experts
   const Layers* layers = nullptr;  ///< null: only to learn which nodes there are
   std::vector<BlockWeights> blocks{};
   std::vector<BlockWeights> backward_blocks{};  ///< the same, as backwards read them
@@ -28,6 +29,11 @@ struct ChunkLayers {
   /// Whether the chunk has no layers at all.
   bool copies() const { return !spec.embedding && !spec.head && num_blocks() == 0; }
   bool gathers_edges() const { return stages::gathers_edges(sharding) && !copies(); }
+  /// Whether rows of the block travel to experts of other replicas.
+  bool exchanges_rows(std::size_t block) const {
+    return sharding.ep > 1 && !routed.empty() &&
+           routed[static_cast<std::size_t>(spec.first_layer) + block];
+  }
   /// Whether the first layer computes with the caller's input, and not with a gathered one.
   bool reads_input() const { return !spec.embedding && !gathers_edges(); }
 

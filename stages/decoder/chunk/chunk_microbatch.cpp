@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "stages/decoder/chunk/chunk.h"
 #include "tensor/errors/error.h"
 
@@ -9,7 +11,7 @@ using tensor::Tensor;
 
 void Chunk::begin_microbatch(const ForwardCall& call, ChunkSlot& slot) const {
   const Layers& layers = *layers_.layers;
-  const auto& [rows, bounds, positions] = call.documents;
+  const auto& [rows, bounds, positions, real] = call.documents;
   TROUPE_ASSERT((rows > 0) == static_cast<bool>(slot.documents));
   slot.tokens = rows > 0 ? rows : layers.block.max_tokens();
   use_tokens(slot);
@@ -23,7 +25,10 @@ void Chunk::begin_microbatch(const ForwardCall& call, ChunkSlot& slot) const {
     layers.ops->copy(layers.streams->forward(), host_tokens(bounds), starts);
   }
   for (BlockActivations& block : slot.blocks) block.attention.attention.documents = starts;
+  for (std::size_t i = 0; i < slot.blocks.size(); ++i)
+    slot.blocks[i].feed_forward.routed.received.counts = &slot.row_counts[i];
   if (&slot == &activations_.evaluation) return;
+  count_tokens(call, slot);
   slot.embedding.dropout = layers.dropout.of_embedding(call.place, slot.tokens);
   for (std::size_t i = 0; i < slot.blocks.size(); ++i) {
     const int layer = layers_.spec.first_layer + static_cast<int>(i);
@@ -32,6 +37,27 @@ void Chunk::begin_microbatch(const ForwardCall& call, ChunkSlot& slot) const {
     slot.blocks[i].attention.dropout = dropout.attention;
     slot.blocks[i].attention.attention = dropout.probabilities;
     slot.blocks[i].feed_forward.dropout = dropout.feed_forward;
+    slot.blocks[i].attention.adapter_dropout = dropout.attention_adapter;
+    slot.blocks[i].feed_forward.adapter_dropout = dropout.feed_forward_adapter;
+  }
+}
+
+/// Tells routers which tokens are no padding, and where they add up what they do.
+void Chunk::count_tokens(const ForwardCall& call, ChunkSlot& slot) const {
+  Tensor counted;
+  std::int64_t num_counted = 0;
+  if (slot.counted && !call.documents.real.empty()) {
+    counted = slot.counted;
+    use_rows(counted, slot.tokens);
+    layers_.layers->ops->copy(layers_.layers->streams->forward(), host_tokens(call.documents.real),
+                              counted);
+    num_counted = std::ranges::count(call.documents.real, 1);
+  }
+  for (std::size_t i = 0; i < slot.blocks.size(); ++i) {
+    RoutedActivations& routed = slot.blocks[i].feed_forward.routed;
+    routed.load_sum = activations_.loads[i];
+    routed.choice.counted = counted;
+    routed.choice.num_counted = num_counted;
   }
 }
 

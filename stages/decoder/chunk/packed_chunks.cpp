@@ -16,7 +16,8 @@ std::vector<PackedChunk::Matrices> lay_out_matrices(const StageSpec& spec,
     PackedChunk::Matrices& matrices = all.emplace_back();
     for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer)
       place(layout.bucket_of(layer), [&](Arena& arena) {
-        matrices.blocks.push_back(layers.block.products().lay_out_packed(arena));
+        matrices.blocks.push_back(
+            layers.block.products().lay_out_packed(arena, is_routed(spec.model, layer)));
       });
     if (chunk.head)
       place(layout.bucket_of_head(spec.model),

@@ -53,6 +53,7 @@ RecomputedGroup::RecomputedGroup(std::span<const ChunkSpec> chunks, const Layers
                                  const SublayerScratch& scratch, Arena& arena)
     : recompute_(layers.recompute), scratch_(scratch) {
   scratch_.forward = scratch.backward;
+  scratch_.routed_forward = scratch.routed_backward;
   std::size_t size = 0;
   for (const ChunkSpec& chunk : chunks)
     if (discards(chunk, recompute_))

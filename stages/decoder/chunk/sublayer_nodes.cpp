@@ -1,9 +1,10 @@
-#include "stages/decoder/chunk/chunk_layers.h"
+#include "stages/decoder/chunk/sublayer_place.h"
 
 namespace troupe::stages {
 namespace {
 
 using tensor::Tensor;
+using Place = SublayerPlace;
 
 Module norm_of(Branch branch) {
   return branch == Branch::attention ? Module::attention_norm : Module::feed_forward_norm;
@@ -14,52 +15,6 @@ Module end_norm_of(Branch branch) {
 Module module_of(Branch branch) {
   return branch == Branch::attention ? Module::attention : Module::feed_forward;
 }
-
-/// One sublayer of a chunk, with what its nodes find in a call.
-struct Place {
-  const ChunkLayers* chunk;
-  std::size_t block;
-  Branch branch;
-  bool again = false;
-
-  const Sublayer& layer() const {
-    return (again ? *chunk->layers->recompute_block : chunk->layers->block)[branch];
-  }
-  /// Of a forward, or of what is computed again.
-  SublayerCall forward(const NodeCall& call) const {
-    const auto& weights = again ? chunk->backward_blocks : chunk->blocks;
-    return {.weights = weights[block][branch],
-            .kept = call.slot.blocks[block][branch],
-            .out = chunk->output_of(call.slot, block, branch)};
-  }
-  SublayerCall backward(const NodeCall& call) const {
-    return {.weights = chunk->backward_blocks[block][branch],
-            .kept = call.slot.blocks[block][branch],
-            .out = chunk->output_gradient(call, block, branch),
-            .deferred = &call.deferred->blocks[block][branch]};
-  }
-  const SublayerForm& form() const { return chunk->form; }
-  bool sums_heads() const { return form().sums_heads && branch == Branch::attention; }
-  bool is_first() const { return block == 0 && branch == Branch::attention; }
-  /// Where the gradient of its input goes.
-  const Tensor& dx(const NodeCall& call) const {
-    if (branch == Branch::feed_forward) return call.deferred->blocks[block][branch].dx;
-    return is_first() && chunk->reads_input() ? call.slot.input_gradient
-                                              : chunk->gradient_of(call, block);
-  }
-  const SublayerParameters& gradients() const { return chunk->block_gradients[block][branch]; }
-  /// Whether a backward's `out` is the gradient of the chunk's output.
-  bool reads_output_gradient() const {
-    return !chunk->spec.head && branch == Branch::feed_forward && block + 1 == chunk->num_blocks();
-  }
-  /// Keeps the shard's part of the layer's input, if the slot keeps no more of it.
-  void keep_input_part(const NodeCall& call) const {
-    if (again || branch == Branch::feed_forward) return;
-    if (const Tensor part = chunk->input_part(call.slot, block))
-      chunk->layers->ops->copy(chunk->layers->streams->forward(),
-                               chunk->slice_of(forward(call).kept.x), part);
-  }
-};
 
 /// From the input of the first product to what the core keeps, and what `ends` computes after it in
 /// the same node.
@@ -85,7 +40,10 @@ void add_products(NodeList& nodes, const Place& place, Ends ends) {
 
 /// What a backward computes again of a sublayer whose output nobody reads again.
 void add_forward_without_output(NodeList& nodes, const Place& place) {
-  if (!place.form().has_end_norm) return add_products(nodes, place, [](const NodeCall&) {});
+  if (!place.form().has_end_norm)
+    return add_products(nodes, place, [place](const NodeCall& call) {
+      place.layer().forward_kept(place.forward(call));
+    });
   add_products(nodes, place, [place](const NodeCall& call) {
     place.layer().forward_branch(place.forward(call));
   });
@@ -105,13 +63,19 @@ void add_forward(NodeList& nodes, const Place& place, bool without_output) {
       })
       .brief = true;
   nodes.set_module(module_of(place.branch), place.block);
-  if (nodes.is_split())
+  const bool travels = place.exchanges_rows();
+  if (nodes.is_split() && !(travels && place.again))
     nodes.collective(
         [place](const NodeCall& call) { return place.layer().gather_input(place.forward(call)); });
-  if (without_output) return add_forward_without_output(nodes, place);
-  add_products(nodes, place, [place](const NodeCall& call) {
-    place.layer().forward_output(place.forward(call));
-  });
+  if (travels) {
+    add_travelling_products(nodes, place, without_output);
+    if (without_output) return;
+  } else {
+    if (without_output) return add_forward_without_output(nodes, place);
+    add_products(nodes, place, [place](const NodeCall& call) {
+      place.layer().forward_output(place.forward(call));
+    });
+  }
   if (!nodes.is_divided()) return;
   nodes.collective(
       [place](const NodeCall& call) { return place.layer().reduce_output(place.forward(call)); });
@@ -169,35 +133,46 @@ void add_products_gradient(NodeList& nodes, const Place& place, bool reads_outpu
       [place](const NodeCall& call) { place.layer().input_gradient(place.backward(call)); });
 }
 
+void add_weight_gradient(NodeList& nodes, const Place& place) {
+  const auto [in, out] = place.trained();
+  if (!in && !out) return;
+  nodes
+      .weight_gradient([place](const NodeCall& call) {
+        place.layer().weight_gradient(place.backward(call), place.gradients(), call.gradient);
+      })
+      .reads_output_gradient = out && place.reads_output_gradient() &&
+                               !place.form().changes_branch() && !place.exchanges_rows();
+}
+
 void add_input_gradient(NodeList& nodes, const Place& place) {
   const bool reads = place.reads_output_gradient() && !place.form().changes_branch();
   if (nodes.is_split()) {
-    nodes
-        .gather_gradient([place](const NodeCall& call) {
-          return place.layer().gather_gradient(place.backward(call));
-        })
-        .reads_output_gradient = reads;
+    Node& gradient = nodes.gather_gradient([place](const NodeCall& call) {
+      return place.layer().gather_gradient(place.backward(call));
+    });
+    gradient.reads_output_gradient = reads;
+    gradient.with_weight_gradients = place.trained().out && !place.exchanges_rows();
+  }
+  if (nodes.is_split() && place.trained().in)
     nodes.gather_input_again([place](const NodeCall& call) {
       return place.layer().gather_input_again(place.backward(call));
     });
+  if (place.exchanges_rows()) {
+    add_travelling_gradient(nodes, place, reads);
+    add_weight_gradient(nodes, place);
+    add_returned_gradient(nodes, place);
+  } else {
+    add_products_gradient(nodes, place, reads);
   }
-  add_products_gradient(nodes, place, reads);
   if (nodes.is_divided())
     nodes.reduce_gradient([place](const NodeCall& call) {
       return place.layer().reduce_gradient(place.backward(call));
     });
 }
 
-void add_weight_gradient(NodeList& nodes, const Place& place) {
-  nodes
-      .weight_gradient([place](const NodeCall& call) {
-        place.layer().weight_gradient(place.backward(call), place.gradients(), call.gradient);
-      })
-      .reads_output_gradient = place.reads_output_gradient() && !place.form().changes_branch();
-}
-
 /// Of both norms, as far as there are any.
 void add_norm_weight_gradients(NodeList& nodes, const Place& place) {
+  if (place.form().has_frozen_base) return;
   if (place.form().has_norm) {
     nodes.set_module(norm_of(place.branch), place.block);
     nodes
@@ -237,7 +212,7 @@ void add_gradients(NodeList& nodes, const Place& place) {
   add_branch_gradient(nodes, place);
   of_module();
   add_input_gradient(nodes, place);
-  if (!is_late) add_weight_gradient(nodes, place);
+  if (!is_late && !place.exchanges_rows()) add_weight_gradient(nodes, place);
   nodes.set_module(norm_of(place.branch), place.block);
   add_norm_input_gradient(nodes, place);
   of_module();

@@ -14,12 +14,17 @@ class Arena {
  public:
   static constexpr std::size_t kAlignment = 256;
 
+  /// Bytes of whole pieces of the alignment.
+  static constexpr std::size_t whole(std::size_t bytes) {
+    return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  }
+
   Arena() = default;
   explicit Arena(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
 
   void* take_bytes(std::size_t bytes) {
     std::byte* const data = memory_ ? memory_ + position_ : nullptr;
-    position_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    position_ += whole(bytes);
     bytes_ = std::max(bytes_, position_);
     return data;
   }

@@ -35,9 +35,21 @@ GatheredTokens DecoderBlock::lay_out_gathered(Arena& arena) const {
           .output = arena.take(shape_.dtype, {shape_.T, shape_.C})};
 }
 
+RoutedScratch DecoderBlock::lay_out_routed(Arena& arena) const {
+  const RoutedExperts* const routed = products_.feed_forward.routed.get();
+  return routed ? routed->lay_out_scratch(arena) : RoutedScratch{};
+}
+
 void DecoderBlock::lay_out_backward_scratch(Arena& arena, SublayerScratch& out) const {
   out.backward = lay_out_gathered(arena);
-  out.dhidden = arena.take(shape_.dtype, {shape_.T, std::max(shape_.A, shape_.F)});
+  const RoutedExperts* const routed = products_.feed_forward.routed.get();
+  arena.overlay(
+      [&] {
+        out.dhidden = arena.take(shape_.dtype, {shape_.T, std::max(shape_.A, shape_.F)});
+      },
+      [&] {
+        if (routed) out.routed_backward = routed->lay_out_backward_scratch(arena);
+      });
   out.dnorm = lay_out_input(arena);
   if (shape_.S != shape_.T) out.gathered_dnorm = arena.take(shape_.dtype, {shape_.T, shape_.C});
   if (drops_) out.dropped = lay_out_input(arena);
@@ -56,6 +68,21 @@ Tensor DecoderBlock::lay_out_documents(Arena& arena) const {
   return has_documents_ ? arena.take(tensor::DType::i32, {shape_.T + 1}) : Tensor{};
 }
 
+Tensor DecoderBlock::lay_out_counted(Arena& arena) const {
+  if (!has_documents_ || !products_.feed_forward.routed) return {};
+  return arena.take(tensor::DType::i32, {shape_.T});
+}
+
+RowCounts DecoderBlock::row_counts() const {
+  const RoutedExperts* const routed = products_.feed_forward.routed.get();
+  return routed ? routed->make_counts() : RowCounts{};
+}
+
+std::int64_t DecoderBlock::load_size() const {
+  const RoutedExperts* const routed = products_.feed_forward.routed.get();
+  return routed ? routed->load_size() : 0;
+}
+
 BlockActivations DecoderBlock::lay_out_activations(Arena& arena, const SublayerScratch& scratch,
                                                    const ActivationGroups& groups) const {
   BlockActivations kept = without_memory(scratch);
@@ -64,8 +91,17 @@ BlockActivations DecoderBlock::lay_out_activations(Arena& arena, const SublayerS
   if (!groups.sums) return kept;
   kept.feed_forward.x = lay_out_input(arena);
   arena.overlay([&] { kept.attention.inner = sublayers_.attention.lay_out_inner(arena); },
-                [&] { kept.feed_forward.inner = sublayers_.feed_forward.lay_out_inner(arena); });
+                [&] { lay_out_feed_forward_inner(arena, kept.feed_forward); });
   return kept;
+}
+
+/// A layer has experts, or not.
+void DecoderBlock::lay_out_feed_forward_inner(Arena& arena, SublayerActivations& kept) const {
+  const RoutedExperts* const routed = products_.feed_forward.routed.get();
+  arena.overlay([&] { kept.inner = sublayers_.feed_forward.lay_out_inner(arena); },
+                [&] {
+                  if (routed) kept.routed.inner = routed->lay_out_inner(arena);
+                });
 }
 
 BlockDeferred DecoderBlock::lay_out_deferred(Arena& arena) const {

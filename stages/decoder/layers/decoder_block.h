@@ -18,6 +18,8 @@ class DecoderBlock {
   const SublayerForm& form() const { return products_.attention.form; }
   /// Memory of forwards and evaluations, and of backwards.
   GatheredTokens lay_out_gathered(Arena& arena) const;
+  /// Those of a forward through experts; empty without.
+  RoutedScratch lay_out_routed(Arena& arena) const;
   void lay_out_backward_scratch(Arena& arena, SublayerScratch& out) const;
   /// Takes memory for the input of a layer that owns it.
   tensor::Tensor lay_out_input(Arena& arena) const;
@@ -25,6 +27,12 @@ class DecoderBlock {
   tensor::Tensor lay_out_input_part(Arena& arena, int parts) const;
   /// Takes memory for the bounds of the documents of a microbatch; none if it has no documents.
   tensor::Tensor lay_out_documents(Arena& arena) const;
+  /// The same for which of its tokens are no padding; none without experts either.
+  tensor::Tensor lay_out_counted(Arena& arena) const;
+  /// Room for the counts of a layer's rows that travel to experts.
+  RowCounts row_counts() const;
+  /// Elements of RoutedActivations::load_sum; 0 without experts.
+  std::int64_t load_size() const;
   /// Takes memory for activations, never for the layer's input, because whether a layer owns that
   /// depends on the chunk.
   BlockActivations lay_out_activations(Arena& arena, const SublayerScratch& scratch,
@@ -40,6 +48,8 @@ class DecoderBlock {
   }
 
  private:
+  void lay_out_feed_forward_inner(Arena& arena, SublayerActivations& kept) const;
+
   LayerShape shape_;
   bool has_documents_;
   bool drops_;  ///< whether there is hidden dropout in training, or a scale of embeddings

@@ -1,7 +1,9 @@
 #pragma once
 
 #include <algorithm>
+#include <vector>
 
+#include "stages/model/computation.h"
 #include "stages/model/sharding.h"
 #include "stages/stage/row_sizes.h"
 #include "tensor/parallel/expert_parallel.h"
@@ -25,6 +27,18 @@ struct LayerSpec {
   RowSizes rows() const { return row_sizes(documents, micro * seq_len, parallel.size, lanes); }
 };
 
+/// By layer of the model: is_routed().
+inline std::vector<char> routed_layers(const ModelConfig& model) {
+  std::vector<char> routed;
+  for (std::int64_t layer = 0; layer < model.num_hidden_layers; ++layer)
+    routed.push_back(is_routed(model, layer) ? 1 : 0);
+  return routed;
+}
+/// Whether any of the model's layers has no experts.
+inline bool has_dense_layers(const ModelConfig& model) {
+  return num_routed_layers(model) < model.num_hidden_layers;
+}
+
 /// The sizes that all layers of a stage share, and what a shard has of each. The tables of this
 /// folder give shapes in these letters; "act" is `dtype`.
 struct LayerShape {
@@ -39,22 +53,38 @@ struct LayerShape {
         kv_heads(std::max<std::int64_t>(1, spec.model.num_key_value_heads / spec.parallel.size)),
         A(heads * spec.model.head_dim),
         Q(A + 2 * kv_heads * spec.model.head_dim),
-        F(spec.model.intermediate_size / spec.parallel.size),
+        F(has_dense_layers(spec.model) ? spec.model.intermediate_size / spec.parallel.size : 0),
         H(traits_of(spec.model.kind).is_gated ? 2 * F : F),
         V(vocab_rows(spec.model.vocab_size, spec.parallel.size)),
-        dtype(spec.model.dtype) {}
+        E(spec.model.experts.count),
+        K(spec.model.experts.per_token),
+        M(spec.model.experts.width / spec.parallel.size),
+        own_experts(E / spec.experts.size),
+        R(T * K),
+        X(R),
+        dtype(spec.model.dtype) {
+    if (spec.experts.size == 1) return;
+    const std::int64_t most = own_experts * spec.model.experts.capacity;
+    X = spec.experts.size * (most > 0 ? std::min(R, most) : R);
+  }
 
-  std::int64_t T;         ///< tokens of a microbatch, the most if microbatches differ
-  std::int64_t S;         ///< tokens between layers: all, or the shard's (sequence parallelism)
-  std::int64_t C;         ///< channels of the residual stream
-  std::int64_t heads;     ///< query heads of the shard
-  std::int64_t kv_heads;  ///< key and value heads of the shard
-  std::int64_t A;         ///< width of its query heads
-  std::int64_t Q;         ///< width of its query, key and value heads
-  std::int64_t F;         ///< its feed-forward width
-  std::int64_t H;         ///< width before the activation: F, or of gate and up together
-  std::int64_t V;         ///< its part of the vocabulary, padded
-  tensor::DType dtype;    ///< of activations and their gradients
+  std::int64_t T;            ///< tokens of a microbatch, the most if microbatches differ
+  std::int64_t S;            ///< tokens between layers: all, or the shard's (sequence parallelism)
+  std::int64_t C;            ///< channels of the residual stream
+  std::int64_t heads;        ///< query heads of the shard
+  std::int64_t kv_heads;     ///< key and value heads of the shard
+  std::int64_t A;            ///< width of its query heads
+  std::int64_t Q;            ///< width of its query, key and value heads
+  std::int64_t F;            ///< its feed-forward width; 0: every layer has experts
+  std::int64_t H;            ///< width before the activation: F, or of gate and up together
+  std::int64_t V;            ///< its part of the vocabulary, padded
+  std::int64_t E;            ///< experts of a layer that has some
+  std::int64_t K;            ///< those of each token
+  std::int64_t M;            ///< the shard's width of one
+  std::int64_t own_experts;  ///< those that the replica has
+  std::int64_t R;            ///< rows for experts, K of each token
+  std::int64_t X;            ///< the most rows that its experts compute: those of all replicas
+  tensor::DType dtype;       ///< of activations and their gradients
 };
 
 /// Memory for all tokens of a microbatch, where layers keep those of their shard. Forwards share

@@ -20,6 +20,7 @@ struct Layers {
   std::unique_ptr<DecoderBlock> recompute_block;
   std::unique_ptr<HeadLoss> head;       ///< null if no chunk has the head
   std::vector<std::size_t> attentions;  ///< attention_numbers() of the model
+  std::vector<char> routed;             ///< routed_layers() of the model
   LayerDropout dropout;
   tensor::Ops* ops;  ///< for chunks that copy their input, and slices of edges
   const Streams* streams;

@@ -11,7 +11,8 @@ namespace troupe::stages {
 
 /// A sublayer of a decoder layer (arXiv 1706.03762, with the norm in front):
 ///   y = x + dropout(W_out core(W_in norm(x)))
-/// where a kind with biases adds one to each product. The form of other kinds (SublayerForm) is
+/// where a kind with biases adds one to each product, and an adapter what AdapterProduct
+/// says. The form of other kinds (SublayerForm) is
 ///   y = x + branch_scale * dropout(end_norm(W_out core(W_in norm(x))))
 /// of which some leave out norm, which is x then. One object serves every layer of a stage;
 /// what belongs to a layer or a microbatch is passed in. With several shards the products are
@@ -52,6 +53,28 @@ class Sublayer {
   /// The parts of forward_output() and finish_output() that fill what is kept; there is no y.
   void forward_branch(const SublayerCall& call) const;
   void finish_branch(const SublayerCall& call) const;
+  /// What forward_output() keeps of a sublayer whose output nobody reads again.
+  void forward_kept(const SublayerCall& call) const;
+
+  // In place of forward_product() to forward_output(), and of core_gradient() and
+  // input_gradient(), where rows travel to experts of other replicas. What returns Work is done
+  // before the next function but for: send_rows() does not wait for send_weights(), nor
+  // return_rows_gradient() and router_gradient() for each other.
+  void route_rows(const SublayerCall& call) const;
+  std::unique_ptr<tensor::Work> gather_offsets(const SublayerCall& call) const;
+  std::unique_ptr<tensor::Work> send_weights(const SublayerCall& call) const;
+  std::unique_ptr<tensor::Work> send_rows(const SublayerCall& call) const;
+  void compute_received(const SublayerCall& call) const;
+  void compute_results(const SublayerCall& call) const;
+  std::unique_ptr<tensor::Work> return_results(const SublayerCall& call) const;
+  void collect_output(const SublayerCall& call) const;
+  void route_gradient(const SublayerCall& call) const;
+  std::unique_ptr<tensor::Work> send_gradient(const SublayerCall& call) const;
+  void received_gradient(const SublayerCall& call) const;
+  std::unique_ptr<tensor::Work> return_weights_gradient(const SublayerCall& call) const;
+  std::unique_ptr<tensor::Work> return_rows_gradient(const SublayerCall& call) const;
+  void router_gradient(const SublayerCall& call) const;
+  void collect_gradient(const SublayerCall& call) const;
 
   /// What a backward computes again of a forward, from the rest of what that kept, with its bits:
   /// the core or the outputs, not the sums.
@@ -72,7 +95,7 @@ class Sublayer {
   void norm_input_gradient(const SublayerCall& call, const tensor::Tensor& dx) const;
 
   // The weight gradients write the first gradient of a step and add the later ones. They use what
-  // the input gradients prepared with the same dy.
+  // the input gradients prepared with the same dy. With adapters they are those of these alone.
   std::unique_ptr<tensor::Work> gather_input_again(const SublayerCall& call) const;
   void weight_gradient(const SublayerCall& call, const SublayerParameters& gradients,
                        tensor::Gradient which) const;
@@ -82,6 +105,14 @@ class Sublayer {
                                 tensor::Gradient which) const;
 
  private:
+  void routed_product(const SublayerCall& call, const tensor::Tensor& x) const;
+  void routed_gradient(const SublayerCall& call) const;
+  void add_bias(const SublayerCall& call, const tensor::Tensor& residual,
+                const tensor::Tensor& y) const;
+  void output_product(const SublayerCall& call, const tensor::Tensor& y,
+                      const tensor::Tensor& residual) const;
+  void adapter_gradient(const SublayerCall& call, const SublayerParameters& gradients,
+                        tensor::Gradient which) const;
   bool fuses_residual(const HiddenDropout& dropout) const;
   /// Where the last product's result is: y, unless it is kept for the norm after it.
   const tensor::Tensor& branch_of(const SublayerCall& call) const;

@@ -13,12 +13,14 @@ void move(const SublayerActivations& memory, SublayerActivations& activations) {
   };
   using A = SublayerActivations;
   for (Tensor A::*tensor : {&A::x, &A::norm, &A::raw, &A::head_squares, &A::inner, &A::saved,
-                            &A::lse, &A::hidden, &A::branch})
+                            &A::lse, &A::hidden, &A::branch, &A::in_low, &A::out_low})
     move(memory.*tensor, activations.*tensor);
   for (NormStatistics A::*statistics : {&A::statistics, &A::end_statistics}) {
     move((memory.*statistics).mean, (activations.*statistics).mean);
     move((memory.*statistics).rstd, (activations.*statistics).rstd);
   }
+  move(memory.routed.inner, activations.routed.inner);
+  move(memory.routed.hidden, activations.routed.hidden);
   activations.scratch = memory.scratch;
 }
 
@@ -33,14 +35,14 @@ ActivationGroups discarded_by(Recompute::Mode mode) {
     case Recompute::Mode::output:
       return {.outputs = true};
     case Recompute::Mode::full:
-      return kAllActivations;
+      return {.core = true, .outputs = true, .sums = true, .inputs = true};
   }
   assert_failed("mode is a Mode", __FILE__, __LINE__);
 }
 
 ActivationGroups kept_by(Recompute::Mode mode) {
-  const auto [core, outputs, sums, inputs] = discarded_by(mode);
-  return {.core = !core, .outputs = !outputs, .sums = !sums, .inputs = !inputs};
+  const auto [core, outputs, sums, inputs, choice] = discarded_by(mode);
+  return {.core = !core, .outputs = !outputs, .sums = !sums, .inputs = !inputs, .choice = !choice};
 }
 
 BlockActivations without_memory(const SublayerScratch& scratch) {

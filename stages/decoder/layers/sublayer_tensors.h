@@ -1,8 +1,10 @@
 #pragma once
 
+#include "stages/decoder/layers/adapter_product.h"
 #include "stages/decoder/layers/layer_dropout.h"
 #include "stages/decoder/layers/layer_shape.h"
 #include "stages/decoder/layers/norm.h"
+#include "stages/decoder/layers/routed_tensors.h"
 #include "stages/stage/recompute.h"
 #include "tensor/device/attention.h"
 
@@ -39,12 +41,18 @@ struct SublayerParameters {
   /// The weights of attention's norms of queries and keys: [D] for each head alike, or [heads * D]
   /// for all that the shard has; empty: none.
   tensor::Tensor query_norm, key_norm;
+  /// [E, C] of a feed-forward with experts, whose `in` is those of all its experts, one after the
+  /// other: [E * 2m, C], and `out` [E * C, m].
+  tensor::Tensor router;
+  AdapterParameters in_adapter, out_adapter;  // of both products; empty: none
 };
 
 /// The matrices of a sublayer in the packed form of the device's products.
 struct PackedSublayer {
   void* in = nullptr;
   void* out = nullptr;
+  void* router = nullptr;  ///< of a feed-forward with experts
+  PackedAdapter in_adapter, out_adapter;
 };
 
 struct SublayerWeights {
@@ -57,6 +65,7 @@ struct SublayerWeights {
 /// Memory that all sublayers of a stage share, one after the other.
 struct SublayerScratch {
   GatheredTokens forward, backward;
+  RoutedScratch routed_forward, routed_backward;
   tensor::Tensor dhidden;  // [T, max O]  act  gradient of `hidden`, within a node
   /// Gradient of `norm`, from the node of the products to that of the norm.
   tensor::Tensor dnorm;           // [S, C]  act
@@ -90,9 +99,13 @@ struct SublayerActivations {
   /// What the last product gives, if it is normed; else empty.
   tensor::Tensor branch;          // [S, C]  act  I
   NormStatistics end_statistics;  //              I
+  /// What the As of adapters give, of both products; empty: there are none.
+  tensor::Tensor in_low, out_low;  // [T, R]  act  W
+  RoutedActivations routed;        // of a feed-forward with experts, in place of inner and hidden
   SublayerScratch scratch;
 
   HiddenDropout dropout;            // of the microbatch; evaluations drop nothing
+  AdapterDropout adapter_dropout;   // the same of what adapters read
   tensor::AttentionCall attention;  // the same of probabilities, and the microbatch's documents
 
   /// What the first product writes.
@@ -109,6 +122,9 @@ struct SublayerDeferred {
   tensor::Tensor dbranch;                 // [S, C]  act
   NormParameters dend_norm;               //  this microbatch's gradients
   tensor::Tensor dquery_norm, dkey_norm;  //  the same
+  tensor::Tensor din_low, dout_low;       // [T, R]  act  the gradients of in_low and out_low
+  tensor::Tensor dlogits;                 // [T, E]  f32  of a router
+  tensor::Tensor dresults;                // [X, C]  act  of what experts gave, if rows travel
 };
 
 /// A sublayer of one microbatch in one pass: what the functions of Sublayer compute with.
@@ -119,7 +135,9 @@ struct SublayerCall {
   /// of a backward.
   const tensor::Tensor& out;
   const SublayerDeferred* deferred = nullptr;  ///< of a backward
+  bool again = false;                          ///< whether a backward computes a forward again
 
+  bool is_routed() const { return static_cast<bool>(weights.master.router); }
   /// The gradient of kept.inner.
   const tensor::Tensor& dinner() const { return deferred->dinner ? deferred->dinner : kept.inner; }
 };
@@ -142,9 +160,10 @@ struct ActivationGroups {
   bool outputs = false;  ///< norm; hidden of the feed-forward
   bool sums = false;     ///< x of the feed-forward; inner
   bool inputs = false;   ///< what I alone reads: saved, statistics, raw, branch
+  bool choice = false;   ///< of experts: never computed again
 };
 constexpr ActivationGroups kAllActivations{
-    .core = true, .outputs = true, .sums = true, .inputs = true};
+    .core = true, .outputs = true, .sums = true, .inputs = true, .choice = true};
 /// What a forward does not keep for a backward, which computes it again.
 ActivationGroups discarded_by(Recompute::Mode mode);
 ActivationGroups kept_by(Recompute::Mode mode);

@@ -7,6 +7,7 @@
 #include "stages/decoder/chunk/chunk.h"
 #include "stages/decoder/parameters/parameters.h"
 #include "stages/decoder/stage/optimizer.h"
+#include "stages/decoder/stage/router_loads.h"
 #include "stages/stage/gradient_pieces.h"
 #include "tensor/errors/error.h"
 
@@ -53,6 +54,7 @@ Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, cons
           recomputes ? std::make_unique<DecoderBlock>(layer_again, device, again.streams) : nullptr,
       .head = head ? std::make_unique<HeadLoss>(layer, device, streams) : nullptr,
       .attentions = attention_numbers(spec.model),
+      .routed = routed_layers(spec.model),
       .dropout = LayerDropout(layer),
       .ops = &device.ops(),
       .streams = &streams,
@@ -106,6 +108,7 @@ class TransformerStage final : public Stage {
   void synchronize() override;
   void drop_step() override { streams_.synchronize(); }
   double collective_wait_s() const override;
+  std::span<const RouterLoad> router_loads() const override { return router_loads_.all(); }
   double evaluate(int chunk, const Tensor& input, const Tensor& output,
                   std::span<const std::int32_t> ids, std::span<const std::int32_t> targets,
                   const DocumentRows& documents) override;
@@ -113,6 +116,7 @@ class TransformerStage final : public Stage {
   std::span<const Parameter> parameters() const override { return parameters_.all(); }
   Tensor gradients() const override { return parameters_.gradients(); }
   Tensor weights() const override { return parameters_.weights(); }
+  Tensor base() const override { return parameters_.base(); }
   std::span<const StateBucket> buckets() const override { return parameters_.buckets(); }
   void pack(int bucket, Pass pass) override {
     for (const Chunk& chunk : chunks_) chunk.pack(bucket, pass);
@@ -129,10 +133,12 @@ class TransformerStage final : public Stage {
   void step_back() override;
   bool has_previous() const override { return has_previous_; }
   void weights_changed() override;
-  void weights_gathered() override { packed_is_stale_ = true; }
+  void weights_gathered() override { updated() = true; }
 
  private:
   void pack_if_stale();
+  /// Whether packed matrices lag behind updates, which a frozen base has none of.
+  bool& updated() { return spec_.model.adapter ? adapters_are_stale_ : packed_is_stale_; }
   void add_update_of_twin(const Parameter& parameter, const tensor::AdamWStep& step);
 
   const StageSpec spec_;
@@ -147,13 +153,14 @@ class TransformerStage final : public Stage {
   const Buffer packed_memory_;
   const Buffer activation_memory_;
   const Buffer loss_;  ///< pinned: of an evaluation, a float64
+  RouterLoads router_loads_;
   const GradientSquares squares_;
   std::deque<Chunk> chunks_;
   /// By parameter: what apply() writes beside its weight, instead of packing; empty if the device
   /// must pack.
   std::vector<Tensor> packed_copies_;
   std::vector<tensor::AdamWUpdate> updates_;  // scratch memory of apply()
-  bool packed_is_stale_ = true;
+  bool packed_is_stale_ = true, adapters_are_stale_ = false;
   bool has_previous_ = false;
   std::int64_t given_up_bytes_ = 0;  ///< of gradients, until the next step
 };
@@ -170,6 +177,7 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
       activation_memory_(
           device.allocate(activation_bytes(spec, layers_), tensor::MemoryKind::device)),
       loss_(device.allocate(sizeof(double), tensor::MemoryKind::pinned)),
+      router_loads_(spec, layers_.block.load_size(), device),
       squares_(parameters_.all(), device) {
   Arena packed_arena(packed_memory_.data());
   Arena activation_arena(activation_memory_.data());
@@ -182,14 +190,17 @@ TransformerStage::TransformerStage(const StageSpec& spec, Device& device)
   std::vector<PackedCopy> matrices;
   for (const Chunk& chunk : chunks_) chunk.add_packed_copies(matrices);
   // Weights that others update are packed when they have come.
-  if (spec_.state.count == 1) packed_copies_ = copies_of(parameters_.all(), matrices);
+  // Those of an adapter are often not all of a packed matrix.
+  if (spec_.state.count == 1 && !spec_.model.adapter)
+    packed_copies_ = copies_of(parameters_.all(), matrices);
   updates_.reserve(2 * parameters_.all().size());  // with twins
 }
 
 StageMemory TransformerStage::allocated() const {
   StageMemory memory = parameters_.allocated();
   memory.activations =
-      squares_.allocated() + static_cast<std::int64_t>(activation_memory_.bytes() + loss_.bytes());
+      squares_.allocated() + static_cast<std::int64_t>(activation_memory_.bytes() + loss_.bytes() +
+                                                       router_loads_.allocated());
   memory.packed = static_cast<std::int64_t>(packed_memory_.bytes());
   return memory;
 }
@@ -206,9 +217,9 @@ void TransformerStage::join(const ShardGroups& groups) {
 /// Packs weights that have changed. They change only while no node reads the packed ones. Divided
 /// weights are packed when they have been gathered.
 void TransformerStage::pack_if_stale() {
-  if (!packed_is_stale_ || spec_.state.weights) return;
-  for (const Chunk& chunk : chunks_) chunk.pack();
-  packed_is_stale_ = false;
+  if (!(packed_is_stale_ || adapters_are_stale_) || spec_.state.weights) return;
+  for (const Chunk& chunk : chunks_) packed_is_stale_ ? chunk.pack() : chunk.pack_adapters();
+  packed_is_stale_ = adapters_are_stale_ = false;
 }
 
 void TransformerStage::begin_step() {
@@ -259,6 +270,7 @@ void TransformerStage::synchronize() {
   if (spec_.training && !spec_.state.gradients)
     for (Chunk& chunk : chunks_) chunk.complete_gradients();
   streams_.synchronize();
+  router_loads_.read(streams_.forward(), chunks_);
 }
 
 double TransformerStage::collective_wait_s() const {
@@ -278,7 +290,7 @@ std::unique_ptr<tensor::Work> TransformerStage::sum_over_shards(tensor::Stream& 
   };
   shared_gradients_.clear();
   for (auto i = static_cast<std::size_t>(parameters.first); std::cmp_less(i, parameters.end); ++i)
-    if (is_part(parameters_.layout().entries[i].info))
+    if (is_part(parameters_.layout().entries[i].info) && parameters_.all()[i].gradient)
       shared_gradients_.push_back(parameters_.all()[i].gradient);
   if (shared_gradients_.empty()) return nullptr;
   return group->all_reduce_many(stream, shared_gradients_);
@@ -311,7 +323,7 @@ void TransformerStage::apply(const tensor::AdamWStep& step) {
   streams_.synchronize();
   if (spec_.keep_previous) parameters_.swap_moments();
   has_previous_ = spec_.keep_previous;
-  packed_is_stale_ = packed_copies_.empty();
+  updated() = packed_copies_.empty();
 }
 
 /// Of the slice that is kept for another replica.
@@ -346,7 +358,7 @@ void plan_state(const StageSpec& spec, const ParameterLayout& layout, StageMemor
   };
   const StateSharding& state = spec.state;
   const std::int64_t weights = state.weights ? layout.head_use_begin : layout.size;
-  memory.weights = bytes_of(weights);
+  memory.weights = bytes_of(weights + layout.apart);
   memory.gathered = bytes_of(layout.forward_slots.size + layout.backward_slots.size);
   if (!spec.training) return;
   memory.gradients = bytes_of(state.gradients ? layout.kept_size : layout.size + layout.tied_size);
@@ -362,8 +374,10 @@ StageMemory plan_memory(const StageSpec& spec, Device& device) {
   StageMemory memory;
   const ParameterLayout layout = lay_out_parameters(spec);
   plan_state(spec, layout, memory);
-  memory.activations = static_cast<std::int64_t>(activation_bytes(spec, layers) + sizeof(double)) +
-                       (spec.training ? GradientSquares::bytes(layout.pieces.size()) : 0);
+  memory.activations =
+      static_cast<std::int64_t>(activation_bytes(spec, layers) + sizeof(double) +
+                                RouterLoads::bytes(spec, layers.block.load_size())) +
+      (spec.training ? GradientSquares::bytes(layout.pieces.size()) : 0);
   memory.packed = static_cast<std::int64_t>(packed_bytes(spec, layers));
   return memory;
 }
