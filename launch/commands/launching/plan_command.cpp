@@ -29,7 +29,7 @@ namespace {
 using nlohmann::json;
 
 json group_json(const stages::ParameterGroup& group) {
-  const auto& [lr_scale, weight_decay, frozen] = group.update;
+  const auto& [lr_scale, weight_decay, frozen, is_base] = group.update;
   json out{{"match", group.match}, {"lr_scale", lr_scale}, {"frozen", frozen}};
   if (weight_decay) out["weight_decay"] = *weight_decay;
   return out;

@@ -142,6 +142,20 @@ std::string loss_text(const actors::RunSpec& spec) {
   return steps == 1 ? "a step" : fmt::format("{} steps", steps);
 }
 
+/// What of the model trains, if that is an adapter.
+std::string adapter_line(const stages::ModelConfig& model) {
+  if (!model.adapter) return "";
+  const stages::Adapter& adapter = *model.adapter;
+  stages::ModelConfig base = model;
+  base.adapter.reset();
+  return fmt::format(
+      "adapter   rank {} of {}, scale {:.4g}; the base, {} of weights, has no gradients, moments "
+      "or "
+      "copies\n",
+      adapter.rank, fmt::join(adapter.targets, ", "), adapter.scale(),
+      bytes_text(4 * stages::num_parameters(base)));
+}
+
 /// What copies of state cost, if they are not made after every step or the bandwidth is known;
 /// empty where no stage copies its state.
 std::string copies_line(const actors::RunSpec& spec, const Placement& placement, double bandwidth) {
@@ -150,7 +164,7 @@ std::string copies_line(const actors::RunSpec& spec, const Placement& placement,
     return "";
   std::int64_t most = 0;
   for (const RankPlacement& rank : placement.ranks)
-    most = std::max(most, 4 * rank.parameters + 8 * rank.trained);
+    most = std::max(most, 4 * (rank.parameters - rank.base) + 8 * rank.trained);
   return fmt::format(
       "copies    each rank sends its state, {} at most, to another after every {}{};\n"
       "          a lost worker costs {} at most\n",
@@ -226,7 +240,7 @@ std::string edges_line(const Placement& placement) {
 std::string group_lines(const Placement& placement) {
   std::string out;
   for (const auto& [group, tensors, parameters] : placement.groups) {
-    const auto& [lr_scale, weight_decay, frozen] = group.update;
+    const auto& [lr_scale, weight_decay, frozen, is_base] = group.update;
     out += fmt::format("{:<10}{}: {}, {} parameters", out.empty() ? "groups" : "", group.match,
                        counted(tensors, "tensor"), grouped(parameters));
     if (frozen) out += ", frozen";
@@ -282,6 +296,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
                          : fmt::format(" ({} train)", grouped(placement.trained)),
                      counted(model.num_hidden_layers, "layer"), model.hidden_size,
                      tensor::name_of(model.dtype));
+  out += adapter_line(model);
   out += group_lines(placement);
   const bool joined = spec.batch.documents == stages::Documents::joined;
   out += fmt::format("batch     {} of {}{}, {}{} {} a step{}; {} of {}{}\n",

@@ -30,6 +30,8 @@ int chunk_of(const actors::Layout& layout, int layer) {
 
 struct ParameterCount {
   std::int64_t all = 0, trained = 0;
+  std::int64_t base = 0;  ///< of an adapter, which is there once and as weights alone
+  std::int64_t with_state() const { return all - base; }
 };
 
 /// The number of parameters that each rank of a replica owns. If the schedule keeps two copies of
@@ -47,6 +49,7 @@ std::vector<ParameterCount> parameters_by_rank(const actors::RunSpec& spec,
       const std::int64_t owned = region_of(parameter, spec.model, sharding).num_elements();
       count.all += owned;
       if (!parameter.update.frozen) count.trained += owned;
+      if (parameter.update.is_base) count.base += owned;
     }
   }
   return counts;
@@ -91,12 +94,12 @@ RankPlacement::Formula formula_of(const actors::RunSpec& spec, const actors::Clu
   const auto of_slices = [&](std::int64_t bytes) {
     return (state.twins ? 2 : 1) * bytes / state.count;
   };
-  const std::int64_t whole = 4 * parameters.all, slices = of_slices(whole);
+  const std::int64_t whole = 4 * parameters.with_state(), slices = of_slices(whole);
   const std::int64_t moments = 8 * parameters.trained;
   const std::int64_t weights = state.weights ? slices : whole, kept = of_slices(moments);
   // The state of the step before.
   const bool keeps = actors::copies_state(spec, shape) || actors::updates_ahead(spec, shape);
-  return {.weights = weights,
+  return {.weights = weights + 4 * parameters.base,
           .gradients = state.gradients ? slices : whole,
           .optimizer = kept + (keeps ? weights + kept : 0)};
 }
@@ -106,7 +109,9 @@ std::int64_t twin_bytes(const actors::RunSpec& spec, const actors::ClusterShape&
                         const ParameterCount& parameters) {
   const auto state = actors::state_sharding_of(spec, shape, rank);
   const int tensors = (state.weights ? 1 : 0) + (state.gradients ? 1 : 0);
-  return state.twins ? 4 * (2 * parameters.trained + tensors * parameters.all) / state.count : 0;
+  return state.twins
+             ? 4 * (2 * parameters.trained + tensors * parameters.with_state()) / state.count
+             : 0;
 }
 
 std::int64_t fullest(const std::vector<actors::RankMemory>& memory) {
@@ -240,6 +245,7 @@ Placement place(const actors::RunSpec& spec, const stages::Progress& progress) {
                       .layers = {},
                       .parameters = owned.all,
                       .trained = owned.trained,
+                      .base = owned.base,
                       .memory = memory[static_cast<std::size_t>(rank)]};
     row.formula = formula_of(spec, shape, rank, owned);
     row.twin_bytes = twin_bytes(spec, shape, rank, owned);

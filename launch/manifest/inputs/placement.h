@@ -30,10 +30,11 @@ struct RankPlacement {
   tensor::Bytes to_shards;
   std::int64_t parameters = 0;  ///< of two copies of a parameter only the owner's counts
   std::int64_t trained = 0;     ///< of them, not frozen
+  std::int64_t base = 0;        ///< of them, of the base of an adapter
   actors::RankMemory memory;
   /// What the state would take without padding and in even slices: 4 bytes a parameter for each of
   /// weight and gradient and 8 for the moments of one that trains, divided by the replicas that
-  /// divide them, and what is kept of them for recovery.
+  /// divide them, and what is kept of them for recovery; the base of an adapter has weights alone.
   struct Formula {
     std::int64_t weights = 0, gradients = 0, optimizer = 0;
   };
