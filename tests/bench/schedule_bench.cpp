@@ -2,17 +2,19 @@
 // takes.
 //
 //   schedule_bench compute|wait RANKS MICROBATCHES STEPS KIND...
-//   schedule_bench slow|slow-sends|shards RANKS MICROBATCHES STEPS KIND...
+//   schedule_bench slow|slow-sends|shards|experts RANKS MICROBATCHES STEPS KIND...
 //
 // There is one process per rank, with real edges between them and the real interpreter. compute:
 // the measured model, one thread per rank. wait: stages that wait instead of computing. slow:
 // stages that wait, and messages that take a tenth of a stage's forward longer; slow-sends: as
 // slow, and senders wait for the arrival of their messages; shards: each stage is the first of two
-// shards, waits instead of computing, and has collectives that take a tenth of a node longer.
-// Prints one JSON line per kind, medians over the steps: {"kind", "measured_s", "simulated_s",
-// "error", "measured_work", "simulated_work", "hop_s", "exposed_s", "collective_s"}. The simulator
-// is given the mean times of every chunk's actions in the step, and the hop. "_work" is in units of
-// the step's own work for a rank: machines change their speed from one schedule's step to the next.
+// shards, waits instead of computing, and has collectives that take a tenth of a node longer;
+// experts: the same of the first of two replicas that share experts out, whose tokens travel as
+// long. Prints one JSON line per kind, medians over the steps: {"kind", "measured_s",
+// "simulated_s", "error", "measured_work", "simulated_work", "hop_s", "exposed_s", "collective_s"}.
+// The simulator is given the mean times of every chunk's actions in the step, and the hop. "_work"
+// is in units of the step's own work for a rank: machines change their speed from one schedule's
+// step to the next.
 
 #include <fmt/core.h>
 #include <sched.h>
@@ -80,8 +82,9 @@ class RankUnderTest {
       stay_on_one_core(rank);
       stage_ = stages::make_transformer_stage(part.stage, *device_);
       stages::initialize(*stage_, spec_.model, 1, 1);
-    } else if (mode == "shards") {
-      make_shard(order["configuration"], rank, static_cast<int>(part.chunks.size()), node);
+    } else if (mode == "shards" || mode == "experts") {
+      const auto with = mode == "shards" ? WaitShard::With::shard : WaitShard::With::experts;
+      make_shard(order["configuration"], rank, static_cast<int>(part.chunks.size()), node, with);
     } else {
       const double share = kForward_s / (assembly.plan.num_chunks() / spec_.mesh.pp);
       stage_ = std::make_unique<WaitStage>(static_cast<int>(part.chunks.size()),
@@ -122,14 +125,15 @@ class RankUnderTest {
   }
 
  private:
-  void make_shard(std::uint32_t configuration, int rank, int chunks, transport::UcxNode& node) {
+  void make_shard(std::uint32_t configuration, int rank, int chunks, transport::UcxNode& node,
+                  WaitShard::With with) {
     const double share = kShardForward_s / chunks;
     const int layers = kLayers / chunks;
     const auto tenth = std::chrono::duration<double>(share / (2 * layers) / 10);
     other_ = std::make_unique<LateShard>(
         node, rank, configuration, std::chrono::duration_cast<LateShard::Clock::duration>(tenth));
     stage_ = std::make_unique<WaitShard>(chunks, layers, tensor::Shape{1, spec_.model.hidden_size},
-                                         WaitStage::Times{share, share, share}, *other_);
+                                         WaitStage::Times{share, share, share}, *other_, with);
   }
 
   actors::RunSpec spec_;
@@ -276,7 +280,7 @@ int main(int argc, char** argv) {
   try {
     if (words.size() < 5)
       throw troupe::Error(troupe::ErrorKind::usage,
-                          "usage: schedule_bench compute|wait|slow|slow-sends|shards RANKS "
+                          "usage: schedule_bench compute|wait|slow|slow-sends|shards|experts RANKS "
                           "MICROBATCHES STEPS KIND...");
     troupe::bench::run(words[0], std::stoi(words[1]), std::stoi(words[2]), std::stoi(words[3]),
                        {words.begin() + 4, words.end()});

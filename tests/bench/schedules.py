@@ -94,9 +94,18 @@ def combined_hides(bench):
 
 def tensor_hides(bench):
     """The time that shards stand still for collectives under combined-1f1b, over that under interleaved."""
+    return exposed_collectives(bench, "shards")
+
+
+def moe_hides(bench):
+    """The same of replicas that share experts out, for the tokens that travel to these and back."""
+    return exposed_collectives(bench, "experts")
+
+
+def exposed_collectives(bench, mode):
     steps = 1 if bench.smoke else 3
     for _ in range(bench.repeats(7)):
-        rows = measure(bench, "shards", 2, 16, steps, ["interleaved", "combined-1f1b"])
+        rows = measure(bench, mode, 2, 16, steps, ["interleaved", "combined-1f1b"])
         exposed = {kind: row["collective_s"] for kind, row in rows.items()}
         for kind, seconds in exposed.items():
             bench.record(f"{kind}: exposed s", seconds)

@@ -14,8 +14,9 @@
 
 namespace troupe::bench {
 
-/// The other shard of a stage of two, in spirit: a thread with a node of its own that computes
-/// nothing and joins each collective `delay` after it was started.
+/// The other shard of a stage of two, or the other replica of two that share experts out, in
+/// spirit: a thread with a node of its own that computes nothing and joins each collective `delay`
+/// after it was started.
 class LateShard {
  public:
   using Clock = std::chrono::steady_clock;
@@ -92,15 +93,21 @@ class LateShard {
 };
 
 /// A shard that waits instead of computing, with the collectives of sequence parallelism between
-/// its nodes. Products share the time of an action; norms take none.
+/// its nodes, or a replica with those of shared experts. Products share the time of an action;
+/// norms take none.
 class WaitShard final : public test::NullStage {
  public:
+  /// What travels between the two.
+  enum class With { shard, experts };
   /// The times are those of one chunk's actions; a chunk has `layers` layers. `other` outlives the
   /// stage.
   WaitShard(int num_chunks, int layers, tensor::Shape edge, const WaitStage::Times& times,
-            LateShard& other)
-      : NullStage(num_chunks, edge, {.first_layer = 0, .end_layer = layers},
-                  {.size = 2, .sequence_parallel = true}),
+            LateShard& other, With with = With::shard)
+      : NullStage(
+            num_chunks, edge, {.first_layer = 0, .end_layer = layers},
+            with == With::shard ? stages::Sharding{.size = 2, .sequence_parallel = true}
+                                : stages::Sharding{.ep = 2},
+            std::vector<char>(with == With::experts ? static_cast<std::size_t>(layers) : 0, 1)),
         products_(2 * layers),
         times_(times),
         other_(other) {}

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "stages/decoder/chunk/chunk_layers.h"
 #include "stages/decoder/stage/transformer_stage.h"
@@ -9,13 +10,14 @@
 namespace troupe::test {
 
 /// A stage that computes nothing, so that only the interpreter and the channel remain of a step.
-/// Its chunks have the nodes of one decoder layer, or of `chunk` in a shard.
+/// Its chunks have the nodes of one decoder layer, or of `chunk` in a shard. `routed`: by layer of
+/// the model, whether it has experts; empty: none has.
 class NullStage : public stages::Stage {
  public:
   NullStage(int num_chunks, tensor::Shape edge,
             const stages::ChunkSpec& chunk = {.first_layer = 0, .end_layer = 1},
-            const stages::Sharding& sharding = {})
-      : layers_{.spec = chunk, .sharding = sharding},
+            const stages::Sharding& sharding = {}, const std::vector<char>& routed = {})
+      : layers_{.spec = chunk, .sharding = sharding, .routed = routed},
         rows_{row_of(layers_, stages::Pass::forward), row_of(layers_, stages::Pass::backward),
               row_of(layers_, stages::Pass::input_gradient),
               row_of(layers_, stages::Pass::weight_gradient)},
