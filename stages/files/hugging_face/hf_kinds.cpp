@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "stages/files/hugging_face/decoder_fields.h"
 #include "stages/files/hugging_face/expert_fields.h"
 #include "tensor/errors/error.h"
 
@@ -91,37 +92,6 @@ void read_dropout(ConfigFields& fields, const HfKind& kind, const M& model) {
     fields.refuse(kEmbeddingDropout,
                   "Troupe has one probability for embd_pdrop and resid_pdrop; give "
                   "both the same");
-}
-
-// No number of heads below 1 passes check_model.
-std::int64_t default_head_dim(const M& model) {
-  return model.hidden_size / std::max<std::int64_t>(1, model.num_attention_heads);
-}
-
-void read_decoder_rest(ConfigFields& fields, const HfKind& kind, M& model) {
-  const auto or_else = [](std::int64_t number, std::int64_t otherwise) {
-    return number > 0 ? number : otherwise;
-  };
-  // Null stands for what follows from other fields, also where the default is a number.
-  constexpr const char* kKeys = "num_key_value_heads";
-  constexpr const char* kWidth = "head_dim";
-  model.num_key_value_heads =
-      fields
-          .get_or_null<std::int64_t>(
-              kKeys, or_else(kind.defaults.num_key_value_heads, model.num_attention_heads))
-          .value_or(model.num_attention_heads);
-  model.head_dim = fields
-                       .get_or_null<std::int64_t>(
-                           kWidth, or_else(kind.defaults.head_dim, default_head_dim(model)))
-                       .value_or(default_head_dim(model));
-  read_rope(fields, kind.rope, kind.defaults, model);
-}
-
-/// With the rope keys of transformers 4.
-json decoder_rest(const M& model) {
-  json rest = rope_fields_of(model, hf_kind(model.kind).rope);
-  rest.update({{"num_key_value_heads", model.num_key_value_heads}, {"head_dim", model.head_dim}});
-  return rest;
 }
 
 json llama_rest(const M& model) {
