@@ -51,7 +51,8 @@ class Target {
 /// Whether ranks write a file of this name. A host has no business with others.
 bool is_part(const ListedFile& file) {
   return file.name.ends_with(".safetensors") &&
-         (file.name.starts_with("model-") || file.name.starts_with("optimizer-"));
+         (file.name.starts_with("model-") || file.name.starts_with("optimizer-") ||
+          file.name.starts_with("adapter-"));
 }
 
 std::vector<ListedFile> parts_of(FileSource& source, const std::filesystem::path& unfinished,

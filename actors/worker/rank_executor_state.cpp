@@ -221,19 +221,18 @@ void RankExecutor::load(const EnterConfiguration& order, StageState& state) {
   };
   // Threads inherit the cores of the one that starts them.
   if (threads > spec_.cluster.device.threads) cores_.release();
-  if (order.start.checkpoint.empty()) {
+  const std::string& path = order.start.checkpoint;
+  const auto& adapter = spec_.model.adapter;
+  if (path.empty() || (adapter && path == adapter->base)) {
     set_state("drawing weights");
     stages::initialize(*state.stage, spec_.model, spec_.seed, threads);
     return log("weights drawn");
   }
-  const std::string& path = order.start.checkpoint;
-  const auto checkpoint = files_.open(
-      path, waits_for(path, order.configuration.number), [this](const std::string& here) {
-        const auto& adapter = spec_.model.adapter;
-        return stages::CheckpointReader::open(here, adapter ? adapter->base : "");
+  const auto checkpoint =
+      files_.open(path, waits_for(path, order.configuration.number), [&](const std::string& here) {
+        return adapter ? stages::CheckpointReader::open_adapter(here, spec_.model)
+                       : stages::CheckpointReader::open(here);
       });
-  if (spec_.model.adapter && !checkpoint->info().adapter)
-    stages::initialize(*state.stage, spec_.model, spec_.seed, threads);
   checkpoint->check_model(spec_.model);
   checkpoint->load(
       *state.stage, order.start.weights_only,
@@ -241,7 +240,6 @@ void RankExecutor::load(const EnterConfiguration& order, StageState& state) {
         set_state("loading, " + std::to_string(100 * done / total) + " %");
       },
       threads);
-  state.has_base = true;
   log("checkpoint read");
 }
 

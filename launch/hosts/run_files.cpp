@@ -75,7 +75,10 @@ FilesOffer offer_of(const Manifest& manifest) {
   for (const auto& source : spec.data.sources) offer.tokens.push_back(input_at(source.tokens));
   if (spec.eval.interval > 0)
     for (const auto& set : spec.eval.sets) offer.tokens.push_back(input_at(set.tokens));
-  if (!spec.checkpoint.resume.empty()) offer.folders.push_back(input_at(spec.checkpoint.resume));
+  const std::string& start = spec.checkpoint.resume;
+  if (!start.empty()) offer.folders.push_back(input_at(start));
+  if (const auto& adapter = spec.model.adapter; adapter && adapter->base != start)
+    offer.folders.push_back(input_at(adapter->base));
   return offer;
 }
 

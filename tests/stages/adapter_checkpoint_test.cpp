@@ -117,6 +117,25 @@ BOOST_FIXTURE_TEST_CASE(an_adapter_of_another_base_is_refused_by_its_sum, Saved)
                [&] { CheckpointReader::open(one); });
 }
 
+BOOST_FIXTURE_TEST_CASE(the_adapter_alone_is_read_without_its_base, Saved) {
+  const fs::path one = saved({0, 3}, 1);
+  fs::remove_all(dir / "base");
+  const auto reader = CheckpointReader::open_adapter(one, info.model);
+  FakeStage stage(info.model, 0, 3), expected(info.model, 0, 3);
+  expected.fill();
+  reader->load(stage, false);
+  for (std::size_t i = 0; i < stage.parameters().size(); ++i) {
+    const Parameter &a = stage.parameters()[i], &b = expected.parameters()[i];
+    const bool is_adapter = a.name.starts_with(kAdapterPrefix);
+    BOOST_TEST(test::same_bytes(a.weight, b.weight) == is_adapter, a.name);
+    BOOST_TEST((!is_adapter || test::same_bytes(a.exp_avg, b.exp_avg)), a.name);
+  }
+  ModelConfig other = info.model;
+  other.hidden_size = 12;
+  expect_error(ErrorKind::data, {"lora_A", "[2, 8]", "[2, 12]"},
+               [&] { CheckpointReader::open_adapter(one, other); });
+}
+
 BOOST_FIXTURE_TEST_CASE(a_manifest_that_says_another_adapter_is_refused, Saved) {
   const auto reader = CheckpointReader::open(saved({0, 3}, 1));
   ModelConfig other = info.model;

@@ -116,6 +116,10 @@ class CheckpointReader {
   /// The base of an adapter is in this directory, or if none is given in the one that it names.
   static std::unique_ptr<CheckpointReader> open(const std::filesystem::path& dir,
                                                 const std::filesystem::path& base = {});
+  /// Opens the adapter of such a directory without its base, for stages of a model with an adapter,
+  /// whose base is read elsewhere. Throws Error{data} too if the adapter does not fit the model.
+  static std::unique_ptr<CheckpointReader> open_adapter(const std::filesystem::path& dir,
+                                                        const ModelConfig& model);
   virtual ~CheckpointReader() = default;
   virtual const CheckpointInfo& info() const = 0;
   /// The path or name to pass to Tokenizer::open; empty if none is known.

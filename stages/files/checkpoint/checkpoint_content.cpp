@@ -128,12 +128,12 @@ void open_adapter_tensors(const fs::path& dir, CheckpointContent& content) {
 }
 
 CheckpointContent open_peft(const fs::path& dir, CheckpointContent base) {
+  CheckpointContent content;
   if (!file_exists(dir / kAdapterFile))
     throw data_error("{} is missing{}", kAdapterFile,
                      file_exists(dir / "adapter_model.bin")
                          ? "; adapter_model.bin is another format: save the adapter as safetensors"
                          : "");
-  CheckpointContent content;
   content.info.seq_len = base.info.seq_len;
   content.info.model.dtype = base.info.model.dtype;
   content.tokenizer = tokenizer_in(dir);
@@ -154,7 +154,7 @@ CheckpointContent open_adapter_checkpoint(const fs::path& dir, CheckpointContent
   content.tokenizer = tokenizer_or_bytes(dir, base.info.model.vocab_size, content.info.tokenizer);
   take_base(std::move(base), content);
   content.info.model.groups = groups;
-  check_base(content, state.base_sum);
+  if (!content.weights.empty()) check_base(content, state.base_sum);
   open_adapter_tensors(dir, content);
   check_sums(content.adapter);
   content.optimizer = map_tensors(content.optimizer_files);
@@ -163,13 +163,16 @@ CheckpointContent open_adapter_checkpoint(const fs::path& dir, CheckpointContent
   return content;
 }
 
+CheckpointContent open_with_base(const fs::path& dir, CheckpointContent base) {
+  return file_exists(dir / kStateFile) ? open_adapter_checkpoint(dir, std::move(base))
+                                       : open_peft(dir, std::move(base));
+}
+
 CheckpointContent open_adapter(const fs::path& dir, const fs::path& base_dir) {
   if (holds_adapter(base_dir))
     throw data_error("its base {} holds an adapter itself; export merges that with its own base",
                      base_dir.string());
-  CheckpointContent base = open_content(base_dir);
-  return file_exists(dir / kStateFile) ? open_adapter_checkpoint(dir, std::move(base))
-                                       : open_peft(dir, std::move(base));
+  return open_with_base(dir, open_content(base_dir));
 }
 
 }  // namespace
@@ -192,6 +195,13 @@ CheckpointContent open_content(const fs::path& dir, const fs::path& base) {
                                 "it holds neither state.json, as checkpoints do, nor config.json, "
                                 "as Hugging Face directories do"));
   return about(dir, [&] { return open_hugging_face(dir); });
+}
+
+CheckpointContent open_adapter_content(const fs::path& dir, ModelConfig base) {
+  CheckpointContent of_base;
+  of_base.info.seq_len = std::min(base.max_position_embeddings, kLongestSample);
+  of_base.info.model = std::move(base);
+  return about(dir, [&] { return open_with_base(dir, std::move(of_base)); });
 }
 
 ModelSource source_of(const CheckpointContent& content, const fs::path& dir) {

@@ -51,6 +51,9 @@ auto about(const std::filesystem::path& dir, Body&& body) {
 CheckpointContent open_content(const std::filesystem::path& dir,
                                const std::filesystem::path& base = {});
 
+/// Opens an adapter's directory of either kind, for this base, without weights of it.
+CheckpointContent open_adapter_content(const std::filesystem::path& dir, ModelConfig base);
+
 /// What checkpoints of a run that begins with this directory are to keep of it.
 ModelSource source_of(const CheckpointContent& content, const std::filesystem::path& dir);
 

@@ -194,17 +194,20 @@ class OpenCheckpoint final : public CheckpointReader {
     const auto infos = parameters_by_name(content_.info.trained_model());
     const bool without_state = weights_only || content_.optimizer.empty();
     const bool merges = content_.info.adapter && !has_adapter(stage.parameters());
-    ProgressSum loaded(progress, bytes_of(stage.parameters()) * (without_state ? 1 : 3));
     about(dir_, [&] {
       std::vector<Reading> readings;
       for (const Parameter& parameter : stage.parameters()) {
-        if (!content_.info.adapter && parameter.name.starts_with(kAdapterPrefix)) continue;
+        const bool is_base = !parameter.name.starts_with(kAdapterPrefix);
+        if (is_base ? content_.weights.empty() : !content_.info.adapter) continue;
         const ParameterInfo& info = info_of(infos, parameter);
         const std::size_t before = readings.size();
         add_readings(content_, info, parameter, without_state, readings);
         for (std::size_t i = before; merges && i < readings.size(); ++i)
           readings[i].merged = low_rank_of(content_, info);
       }
+      std::uint64_t total = 0;
+      for (const Reading& reading : readings) total += reading.bytes;
+      ProgressSum loaded(progress, total);
       read_all(readings, stage.stream_of(Pass::forward).device(), threads, loaded);
     });
     stage.weights_changed();
@@ -290,6 +293,13 @@ void OpenCheckpoint::check_model(const ModelConfig& model) const {
 std::unique_ptr<CheckpointReader> CheckpointReader::open(const fs::path& dir,
                                                          const fs::path& base) {
   return std::make_unique<OpenCheckpoint>(dir, open_content(dir, base));
+}
+
+std::unique_ptr<CheckpointReader> CheckpointReader::open_adapter(const fs::path& dir,
+                                                                 const ModelConfig& model) {
+  ModelConfig base = model;
+  base.adapter.reset();
+  return std::make_unique<OpenCheckpoint>(dir, open_adapter_content(dir, std::move(base)));
 }
 
 }  // namespace troupe::stages
