@@ -36,7 +36,7 @@ struct CachedActivations {
   /// Sums of squares of queries and keys, which the shards add up; empty unless they do.
   tensor::Tensor head_squares;  // [2 T]  f32
   BranchPair<CachedSublayer> sublayers;
-  /// Of layers with experts, in place of what sublayers.feed_forward has.
+  /// What layers with experts have in place of sublayers.feed_forward.
   RoutedActivations routed;
   RoutedScratch routed_scratch;
 };

@@ -162,12 +162,19 @@ Worst compare(const Case& c, tensor::DType dtype) {
   const auto batch = batch_of(c);
   const StepResult got = pipeline.gradients(batch);
   Worst worst;
+  std::vector<double> balances;  // of routers, over the step
   const double scale = 1.0 / static_cast<double>(2 * c.micro * c.seq_len);
   reference.share = 0.5;
   for (std::size_t m = 0; m < batch.size(); ++m) {
     const double loss = reference.train(batch[m].ids, batch[m].targets, scale);
+    balances.resize(reference.balances.size());
+    for (std::size_t i = 0; i < balances.size(); ++i)
+      balances[i] += reference.share * reference.balances[i];
     worst.loss = std::max(worst.loss, std::abs(got.losses[m] - loss) / loss);
   }
+  BOOST_TEST(balances.size() == stage.router_loads().size());
+  for (std::size_t i = 0; i < balances.size(); ++i)
+    worst.loss = std::max(worst.loss, std::abs(stage.router_loads()[i].balance / balances[i] - 1));
   // By tensors of files: of GPT-2's joined biases, that of the keys has no gradient but noise,
   // because the softmax does not change when all scores of a query do.
   std::map<std::string, std::pair<std::vector<float>, std::vector<double>>> tensors;

@@ -35,7 +35,7 @@ class Decoder {
   /// of each layer, after its parameters' common prefix, "attention", "feed_forward" and
   /// "probabilities" [H, B, S, S]. A tensor that is not here is not dropped.
   std::map<std::string, Values> factors;
-  /// Of a microbatch in the means over a step that the losses of routers are.
+  /// The part of a microbatch in the means over a step that the losses of routers are.
   double share = 1;
   /// experts * sum_e load_e * (mean probability of e) of each layer with experts, of the logits'
   /// last call.

@@ -14,7 +14,7 @@ struct SublayerPlace {
   const Sublayer& layer() const {
     return (again ? *chunk->layers->recompute_block : chunk->layers->block)[branch];
   }
-  /// Of a forward, or of what is computed again.
+  /// The call of a forward, or of what is computed again.
   SublayerCall forward(const NodeCall& call) const {
     const auto& weights = again ? chunk->backward_blocks : chunk->blocks;
     return {.weights = weights[block][branch],

@@ -18,7 +18,7 @@ class DecoderBlock {
   const SublayerForm& form() const { return products_.attention.form; }
   /// Memory of forwards and evaluations, and of backwards.
   GatheredTokens lay_out_gathered(Arena& arena) const;
-  /// Those of a forward through experts; empty without.
+  /// Memory of forwards through experts; empty without.
   RoutedScratch lay_out_routed(Arena& arena) const;
   void lay_out_backward_scratch(Arena& arena, SublayerScratch& out) const;
   /// Takes memory for the input of a layer that owns it.
@@ -27,7 +27,7 @@ class DecoderBlock {
   tensor::Tensor lay_out_input_part(Arena& arena, int parts) const;
   /// Takes memory for the bounds of the documents of a microbatch; none if it has no documents.
   tensor::Tensor lay_out_documents(Arena& arena) const;
-  /// The same for which of its tokens are no padding; none without experts either.
+  /// Takes memory for which tokens of documents are no padding; none without experts either.
   tensor::Tensor lay_out_counted(Arena& arena) const;
   /// Room for the counts of a layer's rows that travel to experts.
   RowCounts row_counts() const;

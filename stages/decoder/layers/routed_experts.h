@@ -103,7 +103,7 @@ class RoutedExperts {
   void hidden_gradient(tensor::Stream& stream, const SublayerWeights& weights,
                        const tensor::Tensor& dy, const RoutedActivations& kept,
                        const RoutedScratch& scratch) const;
-  /// Of the experts' first product.
+  /// The gradient of what the experts read.
   void rows_gradient(tensor::Stream& stream, const SublayerWeights& weights,
                      const RoutedActivations& kept, const RoutedScratch& scratch) const;
   /// Fills dlogits [T, E] f32, the gradient of the router's product.

@@ -26,7 +26,7 @@ struct RouterChoice {
   tensor::Tensor token_of;     // [R]         i32  I W
   tensor::Tensor row_weights;  // [R]         f32  I
   tensor::Tensor load;         // [2 E + 3]   f32  I    Ops::router_load()
-  /// Of the microbatch: which tokens are no padding, and how many; empty: all.
+  /// Which tokens of the microbatch are no padding, and how many; empty: all.
   tensor::Tensor counted;  // [T]  i32
   std::int64_t num_counted = 0;
 };
