@@ -18,13 +18,13 @@ namespace {
 using tensor::FieldFault;
 using tensor::Shape;
 
-constexpr std::string_view kWeight = ".weight";
+constexpr std::string_view kWeightEnding = ".weight";
 
 /// The name of the module of a weight, as files have it; empty if it is none.
 std::string_view module_of(const ParameterInfo& info) {
   const std::string_view tensor = info.stored.tensor;
-  if (!tensor.ends_with(kWeight)) return {};
-  return tensor.substr(0, tensor.size() - kWeight.size());
+  if (!tensor.ends_with(kWeightEnding)) return {};
+  return tensor.substr(0, tensor.size() - kWeightEnding.size());
 }
 
 std::string_view last_name(std::string_view module) {

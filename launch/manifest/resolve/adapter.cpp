@@ -28,7 +28,7 @@ Texts sorted(Texts names) {
 }
 
 /// Gives a key its value in adapter.from. From now on the key counts as given.
-void fix(Manifest& m, const Key& key, const Value& value) {
+void settle_as(Manifest& m, const Key& key, const Value& value) {
   if (!m.given(key)) return m.settle(key, value);
   if (m.value(key) != value)
     m.fail(key, "{} = {} contradicts the adapter in adapter.from, where it is {}; leave it out",
@@ -48,10 +48,10 @@ void take_adapter(Manifest& m) {
                                             "PEFT do"));
   const stages::Adapter found =
       m.about(from, [&] { return stages::read_peft_config(from, m->model); });
-  fix(m, m.key_of(own.rank), found.rank);
-  fix(m, m.key_of(own.alpha), found.alpha);
-  fix(m, m.key_of(own.rslora), found.rslora);
-  fix(m, m.key_of(own.targets), found.targets);
+  settle_as(m, m.key_of(own.rank), found.rank);
+  settle_as(m, m.key_of(own.alpha), found.alpha);
+  settle_as(m, m.key_of(own.rslora), found.rslora);
+  settle_as(m, m.key_of(own.targets), found.targets);
   if (!m.given(own.dropout)) m.settle(m.key_of(own.dropout), found.dropout);
 }
 

@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* kBase = "base_model_name_or_path";
+constexpr const char* kBaseField = "base_model_name_or_path";
 
 /// A field with which PEFT computes something else, and what that is.
 struct Refused {
@@ -73,7 +73,7 @@ void refuse_others(ConfigFields& fields) {
 }
 
 /// A number as an integer, if it is one.
-json number(double value) {
+json as_number(double value) {
   constexpr double kExact = 9007199254740992;
   if (value == std::floor(value) && std::abs(value) < kExact)
     return static_cast<std::int64_t>(value);
@@ -90,13 +90,13 @@ fs::path base_of_adapter(const fs::path& dir) {
   const fs::path path = dir / kAdapterConfigFile;
   const json content = read_json_file(path);
   ConfigFields fields(content, path.string());
-  const std::string name = fields.find<std::string>(kBase).value_or("");
+  const std::string name = fields.find<std::string>(kBaseField).value_or("");
   if (name.empty())
-    fields.refuse(kBase, "write there the directory of the model that the adapter is for");
+    fields.refuse(kBaseField, "write there the directory of the model that the adapter is for");
   std::error_code ignored;
   for (const fs::path& found : {dir / name, fs::path(name)})
     if (fs::is_directory(found, ignored)) return fs::absolute(found).lexically_normal();
-  fields.refuse(kBase,
+  fields.refuse(kBaseField,
                 "no such directory here; write there the one that holds the model, or train with "
                 "model.from and adapter.from");
 }
@@ -131,14 +131,14 @@ std::string to_peft_config(const ModelConfig& model) {
   const Adapter& adapter = model.adapter.value();
   const json config = {{"alpha_pattern", json::object()},
                        {"auto_mapping", nullptr},
-                       {kBase, adapter.base},
+                       {kBaseField, adapter.base},
                        {"bias", "none"},
                        {"fan_in_fan_out", model.kind == ModelKind::gpt2},
                        {"inference_mode", true},
                        {"init_lora_weights", true},
                        {"layers_pattern", nullptr},
                        {"layers_to_transform", nullptr},
-                       {"lora_alpha", number(adapter.alpha)},
+                       {"lora_alpha", as_number(adapter.alpha)},
                        {"lora_dropout", adapter.dropout},
                        {"modules_to_save", nullptr},
                        {"peft_type", "LORA"},
