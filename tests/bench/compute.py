@@ -77,6 +77,21 @@ def lora(bench):
                f"the whole model: {bench.median('the whole model, tokens/s'):.0f} tokens/s", "at least 1.3")
 
 
+def moe_products(bench):
+    """Time of the products of a layer's experts by oneDNN alone, expert by expert, over that of the grouped products."""
+    words = bench.program("expert_bench"), "float32", THREADS, *(["64"] if bench.smoke else [])
+    with Worker(*words) as ours:
+        gflop = float(ours.ready.split()[1])
+        for _ in range(bench.repeats(25)):
+            products, grouped = ours.ask("products"), ours.ask("grouped")
+            bench.record("products alone, s", products)
+            bench.record("grouped, s", grouped)
+            bench.record("ratio", products / grouped)
+    products = bench.median("products alone, s")
+    return Row(bench.name, gflop / bench.median("grouped, s"), "GFLOP/s", bench.median("ratio"),
+               f"oneDNN alone: {gflop:.1f} GFLOP in {products:.3f} s, {gflop / products:.0f} GFLOP/s", "at least 0.85")
+
+
 def initial_weights(bench):
     """Seconds that the initial weights of a billion parameters take, against torch.nn.init.normal_ of the same shapes,
     if the python3 that runs this has torch."""
