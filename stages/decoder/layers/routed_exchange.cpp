@@ -6,17 +6,6 @@ namespace troupe::stages {
 
 using tensor::Tensor;
 
-namespace {
-
-Tensor column(const Tensor& x) {
-  return {x.data, x.dtype, {x.num_elements(), 1}};
-}
-Tensor flat(const Tensor& x) {
-  return {x.data, x.dtype, {x.num_elements()}};
-}
-
-}  // namespace
-
 RowCounts RoutedExperts::make_counts() const {
   return exchange_ ? exchange_->make_counts() : RowCounts{};
 }

@@ -32,13 +32,6 @@ tensor::LinearShape router_product(const LayerShape& shape, tensor::LinearShape 
   return like;
 }
 
-/// A vector as a matrix of one column.
-Tensor column(const Tensor& x) {
-  return {x.data, x.dtype, {x.num_elements(), 1}};
-}
-Tensor flat(const Tensor& x) {
-  return {x.data, x.dtype, {x.num_elements()}};
-}
 Tensor first(const Tensor& x, std::int64_t count) {
   return {x.data, x.dtype, {count}};
 }

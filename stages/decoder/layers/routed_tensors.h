@@ -79,4 +79,12 @@ struct RoutedActivations {
   tensor::Tensor load_sum;  // [2 E + 3]  f32
 };
 
+/// A vector as a matrix of one column, and a matrix of one column as a vector.
+inline tensor::Tensor column(const tensor::Tensor& x) {
+  return {x.data, x.dtype, {x.num_elements(), 1}};
+}
+inline tensor::Tensor flat(const tensor::Tensor& x) {
+  return {x.data, x.dtype, {x.num_elements()}};
+}
+
 }  // namespace troupe::stages
