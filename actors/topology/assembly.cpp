@@ -121,8 +121,8 @@ std::vector<int> tied_ranks_of(const RunSpec& spec, const ClusterShape& shape, R
   std::vector<int> ranks;
   // If there are two copies, the embedding of one and the head of the other lie on the same rank,
   // and the exchange with the mirror sums both.
-  if (!spec.model.tie_word_embeddings || spec.model.adapter || shape.layout.copies() > 1 || first == last ||
-      (place.stage != first && place.stage != last))
+  if (!spec.model.tie_word_embeddings || spec.model.adapter || shape.layout.copies() > 1 ||
+      first == last || (place.stage != first && place.stage != last))
     return ranks;
   const bool are_alike = shape.mesh.width(first) == shape.mesh.width(last);
   for (const int use : {first, last}) {

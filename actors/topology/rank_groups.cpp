@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "stages/replicas/step_collectives.h"
@@ -59,13 +60,20 @@ std::int64_t num_tokens(const RunSpec& spec, const RankAssembly& part) {
 /// Rows that travel to a replica's experts and back: all that a microbatch has may go to one of the
 /// neighbours, which uneven loads seldom come near. The memory of messages that never come is not
 /// touched.
-CollectiveMemory tokens_of_experts(const RankAssembly& part, const std::vector<int>& neighbours) {
+void add_groups_of_tokens(const RankAssembly& part, std::vector<RankGroup>& groups) {
+  const std::vector<int> neighbours = expert_ranks(part);
+  if (neighbours.empty()) return;
   const stages::ModelConfig& model = part.stage.model;
   const std::int64_t rows = part.stage.rows().capacity * model.experts.per_token;
-  return LargestCollective(neighbours)
-      .gathered(rows * model.hidden_size, tensor::size_of(model.dtype))
-      .gathered(rows, kFloat)
-      .room(kOfPass);
+  const CollectiveMemory memory =
+      LargestCollective(neighbours)
+          .gathered(rows * model.hidden_size, tensor::size_of(model.dtype))
+          .gathered(rows, kFloat)
+          .room(kOfPass);
+  const std::string name = "experts of stage " + std::to_string(part.place.stage) + ", ";
+  for (const auto& [kind, pass] : {std::pair(GroupKind::expert_forwards, "forwards"),
+                                   std::pair(GroupKind::expert_backwards, "backwards")})
+    groups.push_back({.kind = kind, .name = name + pass, .ranks = neighbours, .memory = memory});
 }
 
 }  // namespace
@@ -129,12 +137,9 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
     add_reduced(shard_gradients, shards + "gradients", part.shard_ranks, traffic.norms, buckets);
   add_reduced(kv_head, shards + "key and value heads", part.kv_head_ranks, traffic.kv_heads,
               buckets);
-  const std::string experts = "experts" + stage;
-  const std::vector<int> holders = expert_sharing_ranks(part), neighbours = expert_ranks(part);
-  add(expert_replicas, experts, holders, of_replicas(holders).room(buckets));
-  const CollectiveMemory tokens = tokens_of_experts(part, neighbours);
-  add(expert_forwards, experts + ", forwards", neighbours, tokens);
-  add(expert_backwards, experts + ", backwards", neighbours, tokens);
+  const std::vector<int> holders = expert_sharing_ranks(part);
+  add(expert_replicas, "experts" + stage, holders, of_replicas(holders).room(buckets));
+  add_groups_of_tokens(part, groups);
   return groups;
 }
 

@@ -35,8 +35,9 @@ CopyRing copy_ring(const ClusterShape& shape, std::span<const int> host_of_rank)
 CopyRing copy_ring(const Configuration& configuration);
 
 /// The rank of the same shard `distance` stages further on in the same replica; after the last
-/// stage comes the first. In a replica of one stage shards take the place of stages, and where there
-/// is one shard replicas, which hold other experts each. Where stages differ in width, the rank of the number that is `distance` larger, after the last the first.
+/// stage comes the first. In a replica of one stage shards take the place of stages, and where
+/// there is one shard replicas, which hold other experts each. Where stages differ in width, the
+/// rank of the number that is `distance` larger, after the last the first.
 int neighbour_of(const ClusterShape& shape, int rank, int distance);
 
 }  // namespace troupe::actors
