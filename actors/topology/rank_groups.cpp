@@ -57,6 +57,16 @@ std::int64_t num_tokens(const RunSpec& spec, const RankAssembly& part) {
   return spec.batch.global / replicas / part.stage.micro * numbers + 2;
 }
 
+/// Those among the shards of a stage. The loss of a divided vocabulary sums three numbers for each
+/// row at most.
+LargestCollective of_activations(const RankAssembly& part) {
+  const std::int64_t rows = part.stage.rows().capacity;
+  const stages::ModelConfig& model = part.stage.model;
+  return LargestCollective(part.shard_ranks)
+      .reduced(rows * model.hidden_size, tensor::size_of(model.dtype))
+      .reduced(3 * rows, kFloat);
+}
+
 /// Rows that travel to a replica's experts and back: all that a microbatch has may go to one of the
 /// neighbours, which uneven loads seldom come near. The memory of messages that never come is not
 /// touched.
@@ -80,7 +90,6 @@ void add_groups_of_tokens(const RankAssembly& part, std::vector<RankGroup>& grou
 
 std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) {
   const auto traffic = stages::gradient_traffic(spec.data_parallel.buckets, part.stage);
-  const stages::ModelConfig& model = part.stage.model;
   const stages::StateSharding& state = part.stage.state;
   const int buckets = traffic.at_once;
   const std::vector<int> sharing = sharing_ranks(part);
@@ -91,11 +100,7 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
                ? largest.gathered(traffic.slice, kFloat)
                : largest.reduced(traffic.bucket, tensor::size_of(spec.data_parallel.wire));
   };
-  // The loss of a divided vocabulary sums three numbers for each row at most.
-  const LargestCollective activations =
-      LargestCollective(part.shard_ranks)
-          .reduced(part.stage.rows().capacity * model.hidden_size, tensor::size_of(model.dtype))
-          .reduced(3 * part.stage.rows().capacity, kFloat);
+  const LargestCollective activations = of_activations(part);
   const LargestCollective weights = LargestCollective(sharing).gathered(traffic.slice, kFloat);
 
   std::vector<RankGroup> groups;
