@@ -219,6 +219,8 @@ int run(const PlanOptions& options) {
              {"gathers", gathers_json(placement)},
              {"ranks", ranks_json(placement, gpus, options.bandwidth)},
              {"schedule", schedule_json(spec, placement)}};
+    if (spec.model.experts.count > 0)
+      out["active_parameters"] = stages::num_active_parameters(spec.model);
     add_hosts(out, place_on_hosts(spec, placement));
     print(out.dump(2) + "\n");
   } else {

@@ -12,6 +12,7 @@
 #include "launch/host/quantities.h"
 #include "launch/manifest/inputs/host_placement.h"
 #include "schedules/plan/counted.h"
+#include "stages/model/computation.h"
 
 namespace troupe::launch {
 namespace {
@@ -156,6 +157,20 @@ std::string adapter_line(const stages::ModelConfig& model) {
       bytes_text(4 * stages::num_parameters(base)));
 }
 
+/// What experts compute, and the rows of a microbatch for which memory is counted; empty without.
+std::string experts_line(const actors::RunSpec& spec) {
+  const stages::Experts& experts = spec.model.experts;
+  if (experts.count == 0) return "";
+  const std::int64_t rows = spec.batch.micro * spec.batch.seq_len * experts.per_token;
+  const std::int64_t held = experts.count / spec.mesh.ep * experts.capacity;
+  const std::int64_t most = spec.mesh.ep * (held > 0 ? std::min(rows, held) : rows);
+  return fmt::format(
+      "experts   {} a layer in {}, {} for a token, which {} parameters compute; {} of a rank at "
+      "most\n",
+      experts.count, counted(stages::num_routed_layers(spec.model), "layer"), experts.per_token,
+      grouped(stages::num_active_parameters(spec.model)), counted(most, "row"));
+}
+
 /// What copies of state cost, if they are not made after every step or the bandwidth is known;
 /// empty where no stage copies its state.
 std::string copies_line(const actors::RunSpec& spec, const Placement& placement, double bandwidth) {
@@ -296,6 +311,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
                          : fmt::format(" ({} train)", grouped(placement.trained)),
                      counted(model.num_hidden_layers, "layer"), model.hidden_size,
                      tensor::name_of(model.dtype));
+  out += experts_line(spec);
   out += adapter_line(model);
   out += group_lines(placement);
   const bool joined = spec.batch.documents == stages::Documents::joined;
