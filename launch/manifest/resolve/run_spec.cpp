@@ -8,6 +8,7 @@
 
 #include "launch/host/host_list.h"
 #include "launch/manifest/resolve/adapter.h"
+#include "launch/manifest/resolve/model_source.h"
 #include "schedules/plan/counted.h"
 #include "stages/files/hugging_face/layer_fields.h"
 
@@ -103,8 +104,13 @@ actors::RunSpec to_run_spec(const Manifest& m) {
 
 actors::RunSpec parse_resolved(const std::string& text) {
   const Manifest manifest = Manifest::parse(text, "manifest", {});
+  const stages::KindTraits& kind = stages::traits_of(manifest->model.kind);
+  const auto is_read = [&](const Key& key) {
+    const KindKey* some = key.table == "model" ? find_kind_key(key.name) : nullptr;
+    return !some || some->is_of(kind);
+  };
   for (const Key& key : manifest_keys())
-    if (!manifest.has(key))
+    if (!manifest.has(key) && is_read(key))
       throw Error(ErrorKind::manifest,
                   "manifest: no resolved manifest, " + key.full_name() + " is missing");
   return to_run_spec(manifest);
