@@ -86,7 +86,7 @@ BOOST_FIXTURE_TEST_CASE(any_layout_reads_what_any_other_wrote, Saved) {
     fs::remove_all(dir / "run");
     const auto reader = CheckpointReader::open(saved(cuts, shards));
     reader->verify();
-    BOOST_TEST((reader->info().trained_model() == info.model));
+    BOOST_TEST((reader->info().adapter == info.model.adapter));
     BOOST_TEST(reader->info().next_sample == info.next_sample);
     for (int shard = 0; shard < 2; ++shard) {
       const Sharding sharding{.size = 2, .shard = shard};

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -44,7 +45,8 @@ inline std::vector<float> floats_of(const RawTensor& raw) {
 }
 
 /// The tensors of an adapter for the model, with numbers of some size.
-inline RawTensors adapter_tensors(stages::ModelConfig model, const Targets& targets) {
+inline RawTensors adapter_tensors(stages::ModelConfig model, Targets targets) {
+  std::ranges::sort(targets);
   model.adapter = {.rank = 2, .alpha = 6, .targets = targets};
   RawTensors tensors;
   int next = 0;
@@ -96,8 +98,6 @@ struct AdapterFiles {
   }
   /// The weights of the base with the adapter added to them, in float64.
   std::map<std::string, std::vector<double>> merged(const Targets& targets, double scale) const {
-    stages::ModelConfig adapted = model;
-    adapted.adapter = {.rank = 2, .alpha = 6, .targets = targets};
     const RawTensors tensors = adapter_tensors(model, targets);
     std::map<std::string, std::vector<double>> out;
     for (const auto& [name, raw] : tensors_of(model)) {
