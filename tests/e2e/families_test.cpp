@@ -4,7 +4,7 @@
 #include "tests/support/trained_run.h"
 
 // Tests runs of models of later families, with real processes and real UCX: norms of heads, of what
-// is added and of the whole width, windows, soft caps.
+// is added and of the whole width, windows, soft caps, experts.
 
 namespace troupe::test {
 
@@ -25,7 +25,16 @@ const Family kFamiliesOfRuns[] = {
       {"model.config",
        "'{\"sliding_window\": 5, \"query_pre_attn_scalar\": 20, \"attn_logit_softcapping\": 3.0, "
        "\"final_logit_softcapping\": 4.0}'"}}},
-    {"olmo2", {{"model.kind", "\"olmo2\""}}}};
+    {"olmo2", {{"model.kind", "\"olmo2\""}}},
+    {"qwen3_moe",
+     {{"model.kind", "\"qwen3_moe\""},
+      {"model.head_dim", "12"},
+      {"model.num_experts", "6"},
+      {"model.num_experts_per_tok", "3"},
+      {"model.moe_intermediate_size", "48"},
+      {"model.router_aux_loss_coef", "0.05"},
+      {"model.router_z_loss_coef", "0.01"},
+      {"model.config", "'{\"mlp_only_layers\": [1], \"norm_topk_prob\": false}'"}}}};
 
 /// Meshes whose losses have the same bits: they differ in stages, schedule and recompute alone.
 const std::vector<std::vector<Keys>> kMeshes = {

@@ -333,7 +333,8 @@ class Pipeline {
       }
     }
     double sum = 0;
-    for (const auto& info : parameters_of(spec_.model)) sum += squares.at(info.name);
+    for (const auto& info : parameters_of(spec_.model))
+      if (holds_expert(info, spec_.model, spec_.sharding)) sum += squares.at(info.name);
     return std::sqrt(sum);
   }
 
