@@ -153,6 +153,7 @@ Manifest with_layout(Manifest manifest, const CandidateLayout& layout) {
   set(manifest->mesh.tp, std::int64_t{layout.mesh.tp});
   set(manifest->mesh.pp, std::int64_t{layout.mesh.pp});
   set(manifest->mesh.dp, std::int64_t{layout.mesh.dp});
+  set(manifest->mesh.ep, std::int64_t{layout.mesh.ep});
   set(manifest->mesh.sequence_parallel, layout.mesh.sequence_parallel);
   set(manifest->layout, layout.split);
   set(manifest->schedule.kind, layout.kind);

@@ -11,6 +11,7 @@
 #include "launch/manifest/keys/key.h"
 #include "schedules/planner/memory_estimate.h"
 #include "schedules/planner/step_prediction.h"
+#include "stages/model/sharding.h"
 
 namespace troupe::launch {
 namespace {
@@ -47,6 +48,8 @@ class Space {
       modes_ = {Mode::none, Mode::selective, Mode::output, Mode::full};
     else
       modes_ = {spec.recompute.mode};  // its other keys belong to this mode
+    for (int ep = 1; ep <= devices; ++ep)
+      if (stages::shares_experts(spec.model, ep)) sharers_.push_back(ep);
   }
 
   SearchSpace find(int most_shards) {
@@ -73,7 +76,11 @@ class Space {
     if (!fault.empty()) return leave_out("shards that do not divide heads, widths or sequences");
     for (std::int64_t micro = 1; micro <= spec_.batch.global; ++micro) {
       if (spec_.batch.global % micro != 0 || (micro & (micro - 1)) != 0) continue;
-      for (const Mode mode : modes_) of_pass(mesh, micro, mode);
+      for (const Mode mode : modes_)
+        for (const int ep : sharers_) {
+          mesh.ep = ep;
+          of_pass(mesh, micro, mode);
+        }
     }
   }
 
@@ -94,6 +101,8 @@ class Space {
         leave_out("more chunks than layers");
       else if (mesh.dp > most_dp_)
         leave_out("more replicas than mesh.dp may have");
+      else if (mesh.dp % mesh.ep != 0)
+        leave_out("replicas that do not share experts out evenly");
       else if (spec_.batch.global % (micro * mesh.dp) != 0)
         leave_out("a batch that micro * dp does not divide");
       else
@@ -139,6 +148,10 @@ class Space {
       if (layout.mesh.dp == 1 && division != Division::none) break;
       ++out_.considered;
       spec_.data_parallel.division = layout.division = division;
+      if (!actors::fault_of_experts(spec_, layout.mesh).empty()) {
+        exclude(out_.exclusions, "experts that are shared out and divided once more");
+        continue;
+      }
       const schedules::Work work = work_of(spec_);
       const double bytes = schedules::estimate_memory(work, layers, layout.chunks, kind.held);
       const double room = machine_.device.memory_gib * (1 << 30);
@@ -163,6 +176,7 @@ class Space {
   int devices_;
   int most_dp_;
   std::vector<Mode> modes_;
+  std::vector<int> sharers_;  // replicas that may share experts out; 1 alone without experts
   SearchSpace out_;
 };
 

@@ -26,17 +26,24 @@ std::string sharding_of(const CandidateLayout& layout) {
 
 json layout_json(const FoundLayout& found) {
   const CandidateLayout& layout = found.layout;
-  return {{"mesh",
-           {{"tp", layout.mesh.tp},
-            {"pp", layout.mesh.pp},
-            {"dp", layout.mesh.dp},
-            {"sequence_parallel", layout.mesh.sequence_parallel},
-            {"layout", layout.split}}},
-          {"schedule", {{"kind", layout.kind}, {"chunks", layout.chunks}}},
-          {"batch", {{"micro", layout.micro}}},
-          {"recompute", {{"mode", recompute_of(layout)}}},
-          {"data_parallel", {{"sharding", sharding_of(layout)}}},
-          {"predicted", to_json(found.prediction)}};
+  json out{{"mesh",
+            {{"tp", layout.mesh.tp},
+             {"pp", layout.mesh.pp},
+             {"dp", layout.mesh.dp},
+             {"sequence_parallel", layout.mesh.sequence_parallel},
+             {"layout", layout.split}}},
+           {"schedule", {{"kind", layout.kind}, {"chunks", layout.chunks}}},
+           {"batch", {{"micro", layout.micro}}},
+           {"recompute", {{"mode", recompute_of(layout)}}},
+           {"data_parallel", {{"sharding", sharding_of(layout)}}},
+           {"predicted", to_json(found.prediction)}};
+  if (layout.mesh.ep > 1) out["mesh"]["ep"] = layout.mesh.ep;
+  return out;
+}
+
+/// "8", or "8/2" where so many share experts out.
+std::string replicas_of(const actors::RunSpec::Mesh& mesh) {
+  return mesh.ep > 1 ? fmt::format("{}/{}", mesh.dp, mesh.ep) : std::to_string(mesh.dp);
 }
 
 std::string row(const auto&... columns) {
@@ -63,7 +70,7 @@ std::string to_table(const SearchResult& result) {
                         "sharding", "split", "step", "mfu", "bubble", "memory");
   for (const auto& [layout, prediction] : result.layouts)
     out +=
-        row(layout.mesh.tp, layout.mesh.pp, layout.mesh.dp,
+        row(layout.mesh.tp, layout.mesh.pp, replicas_of(layout.mesh),
             layout.mesh.sequence_parallel ? "yes" : "no", layout.kind, layout.chunks, layout.micro,
             recompute_of(layout), sharding_of(layout), layout.split.empty() ? "even" : layout.split,
             span_text(prediction.step.step_s), fmt::format("{:.3f}", prediction.step.mfu),

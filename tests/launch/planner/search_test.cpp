@@ -75,6 +75,26 @@ BOOST_AUTO_TEST_CASE(the_list_is_in_order_and_says_what_a_plan_says) {
   BOOST_TEST(to_table(found).find("Excluded") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(replicas_may_share_experts_out) {
+  const auto machine = launch::describe_machine("rtx-4090");
+  const std::string mixture = kModel + "\n[mesh]\nauto = true\n";
+  const launch::Manifest manifest = checked(
+      mixture, {"model.kind=mixtral", "model.num_experts=4", "model.intermediate_size=2048"});
+  const launch::SearchResult found = launch::search(manifest, machine, 8, 400);
+  bool some = false;
+  for (const auto& [layout, prediction] : found.layouts) {
+    BOOST_TEST(layout.mesh.dp % layout.mesh.ep == 0);
+    BOOST_TEST(4 % layout.mesh.ep == 0);
+    some |= layout.mesh.ep > 1;
+  }
+  BOOST_TEST(some);
+  const auto sharing =
+      std::ranges::find_if(found.layouts, [](const auto& each) { return each.layout.mesh.ep > 1; });
+  BOOST_REQUIRE(sharing != found.layouts.end());
+  const launch::Manifest set = with_layout(manifest, sharing->layout);
+  BOOST_TEST(launch::to_run_spec(set).mesh.ep == sharing->layout.mesh.ep);
+}
+
 BOOST_AUTO_TEST_CASE(a_layout_found_for_mesh_auto_keeps_what_the_manifest_gives) {
   const auto machine = launch::describe_machine("rtx-4090");
   const launch::Manifest free = checked(kModel);
