@@ -55,6 +55,7 @@ class Splitter {
         TensorEntry& part = parts_.emplace_back(whole);
         part.name = fmt::format("{}.experts.{}.{}.weight", stem, e, matrix);
         part.shape = {rows, columns};
+        part.sums.clear();
         part.begin = begin;
         part.end = begin += bytes;
         part.whole = as_matrix(part.shape, rows * columns);
