@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(what_would_compute_something_else_is_refused_by_name) {
                       {"final_logit_softcapping", 30.0},
                       {"attn_logit_softcapping", 50.0},
                       {"quantization_config", {{"bits", 4}}},
-                      {"model_type", "mixtral"},
+                      {"model_type", "qwen2_moe"},
                       {"architectures", {"LlamaForSequenceClassification"}},
                       {"num_key_value_heads", 3},
                       {"head_dim", 7},
