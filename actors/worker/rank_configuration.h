@@ -33,8 +33,7 @@ struct StageState {
   stages::StageSpec spec;
   std::int64_t step = -1;  ///< updates in the stage's state; -1: no state that can be used
   bool has_base = false;   ///< the stage has the base of an adapter, if it trains one
-  std::optional<std::string> base_name;  ///< by which ranks of a host share it; none: not yet
-  /// The memory of that base, if this rank offers it to the others of its host.
+  /// The memory of that base, which ranks of a host share.
   std::optional<transport::SharedPages> shared_base;
 };
 

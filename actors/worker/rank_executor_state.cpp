@@ -48,7 +48,7 @@ void RankExecutor::take_state(const EnterConfiguration& order, RankConfiguration
   else if (now)
     load(order, *now->state);
   if (!now) return;
-  if (spec_.model.adapter && !now->state->base_name) use_base(order, *now->state);
+  if (spec_.model.adapter) use_base(order, *now->state);
   now->state->step = order.start.state.step;
 }
 
@@ -181,18 +181,22 @@ int RankExecutor::loading_threads(const HostShare& host) const {
 /// The stage has the base of an adapter in memory that it shares with those on its host which have
 /// the same part of it. None of it travels: one that nobody on the host has is read from its files.
 void RankExecutor::use_base(const EnterConfiguration& order, StageState& state) {
-  const tensor::Tensor base = state.stage->base();
-  const bool shares = base && device_->host_reads_memory() &&
-                      transport::SharedPages::can_share(base.data, base.num_bytes());
-  state.base_name = name_of_base(*state.stage, order.configuration.run, spec_.model.adapter->base);
-  if (!state.has_base && shares &&
-      transport::SharedPages::take(*state.base_name, base.data, base.num_bytes())) {
-    state.has_base = true;
-    state.stage->weights_changed();
+  if (state.has_base) {
+    if (state.shared_base) state.shared_base->offer();  // the rank that did may have died
     return;
   }
-  if (!state.has_base) read_base(order, state);
-  if (shares) state.shared_base.emplace(*state.base_name, base.data, base.num_bytes());
+  const tensor::Tensor base = state.stage->base();
+  if (base && device_->host_reads_memory() &&
+      transport::SharedPages::can_share(base.data, base.num_bytes()))
+    state.shared_base.emplace(
+        name_of_base(*state.stage, order.configuration.run, spec_.model.adapter->base), base.data,
+        base.num_bytes());
+  if (state.shared_base && state.shared_base->take())
+    state.stage->weights_changed();
+  else
+    read_base(order, state);
+  state.has_base = true;
+  if (state.shared_base) state.shared_base->give();
 }
 
 void RankExecutor::read_base(const EnterConfiguration& order, StageState& state) {
@@ -209,7 +213,6 @@ void RankExecutor::read_base(const EnterConfiguration& order, StageState& state)
         set_state("reading the base, " + std::to_string(100 * done / total) + " %");
       },
       threads);
-  state.has_base = true;
   spdlog::info("base read in {:.1f} s, threads: {}", seconds_since(begin), threads);
 }
 

@@ -58,7 +58,7 @@ int byte_taken_by_another(const std::string& name) {
   const pid_t child = ::fork();
   if (child == 0) {
     const Memory memory(7);
-    const bool taken = SharedPages::take(name, memory.data(), kBytes);
+    const bool taken = SharedPages(name, memory.data(), kBytes).take();
     ::_exit(taken && memory.is_all(memory.bytes()[0]) ? memory.bytes()[0] : 255);
   }
   int status = 0;
@@ -72,28 +72,34 @@ BOOST_AUTO_TEST_CASE(the_first_one_offers_and_others_take) {
   const std::string name = own_name("offer");
   const Memory first(42), second(42), third(9);
   BOOST_TEST(SharedPages::can_share(first.data(), kBytes));
-  BOOST_TEST(!SharedPages::take(name, third.data(), kBytes));
+  SharedPages last(name, third.data(), kBytes);
+  BOOST_TEST(!last.take());
   BOOST_TEST(third.is_all(9));
   {
-    const SharedPages offered(name, first.data(), kBytes);
+    SharedPages offered(name, first.data(), kBytes), late(name, second.data(), kBytes);
+    offered.give();
     BOOST_TEST(first.is_shared());
     BOOST_TEST(first.is_all(42));
     BOOST_TEST(byte_taken_by_another(name) == 42);
-    const SharedPages late(name, second.data(), kBytes);  // takes what the first one offers
+    late.give();  // takes what the first one offers
     BOOST_TEST(second.is_shared());
     BOOST_TEST(second.is_all(42));
-    BOOST_TEST(SharedPages::take(name, third.data(), kBytes));
+    BOOST_TEST(last.take());
+    last.offer();  // which the first one does
   }
   BOOST_TEST(third.is_all(42));  // though nobody offers it any more
   BOOST_TEST(byte_taken_by_another(name) == -1);
+  last.offer();
+  BOOST_TEST(byte_taken_by_another(name) == 42);
 }
 
 BOOST_AUTO_TEST_CASE(other_bytes_are_not_taken) {
   const std::string name = own_name("size");
   const Memory first(42), second(9);
-  const SharedPages offered(name, first.data(), kBytes);
-  BOOST_TEST(!SharedPages::take(name, second.data(), kBytes - 4096));
-  BOOST_TEST(!SharedPages::take(name + "x", second.data(), kBytes));
+  SharedPages offered(name, first.data(), kBytes);
+  offered.give();
+  BOOST_TEST(!SharedPages(name, second.data(), kBytes - 4096).take());
+  BOOST_TEST(!SharedPages(name + "x", second.data(), kBytes).take());
   BOOST_TEST(second.is_all(9));
   BOOST_TEST(!SharedPages::can_share(second.bytes() + 8, kBytes));
   BOOST_TEST(!SharedPages::can_share(second.data(), 4096));

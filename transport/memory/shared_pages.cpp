@@ -57,28 +57,34 @@ bool SharedPages::can_share(const void* data, std::size_t bytes) {
   return bytes >= kFewest && reinterpret_cast<std::uintptr_t>(data) % page_size() == 0;
 }
 
-bool SharedPages::take(const std::string& name, void* data, std::size_t bytes) {
-  const FileDescriptor connection = connect_to(SocketAddress(name));
+bool SharedPages::take() {
+  const FileDescriptor connection = connect_to(SocketAddress(name_));
   if (!connection) return false;
-  const auto file = receive_descriptor(connection);
-  return file && holds(*file, bytes) && map_over(data, bytes, *file);
+  auto file = receive_descriptor(connection);
+  if (!file || !holds(*file, bytes_) || !map_over(data_, bytes_, *file)) return false;
+  memory_ = std::move(*file);
+  return true;
 }
 
-SharedPages::SharedPages(const std::string& name, void* data, std::size_t bytes) {
-  if (take(name, data, bytes)) return;
+void SharedPages::give() {
+  if (memory_ || take()) return;
+  memory_ = file_of(data_, bytes_);
+  if (!memory_) return;
+  offer();
+  if (thread_.joinable())
+    map_over(data_, bytes_, memory_);
+  else if (!take())
+    memory_ = {};
+}
+
+void SharedPages::offer() {
+  if (!memory_ || thread_.joinable()) return;
   socket_ = make_descriptor_socket();
   wake_ = FileDescriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  const SocketAddress address(name);
-  if (!socket_ || !wake_) return;
-  memory_ = file_of(data, bytes);
-  if (!memory_) return;
-  if (::bind(socket_.get(), address.get(), address.length()) != 0 ||
-      ::listen(socket_.get(), kBacklog) != 0) {
-    take(name, data, bytes);
-    memory_ = {};
+  const SocketAddress address(name_);
+  if (!socket_ || !wake_ || ::bind(socket_.get(), address.get(), address.length()) != 0 ||
+      ::listen(socket_.get(), kBacklog) != 0)
     return;
-  }
-  map_over(data, bytes, memory_);
   thread_ = std::thread([this] { answer_all(); });
 }
 
