@@ -282,7 +282,7 @@ BOOST_AUTO_TEST_CASE(what_experts_cannot_be_is_told) {
   told([](ModelConfig& m) { m.experts.count = 0; }, "num_experts = 0");
   told([](ModelConfig& m) { m.experts.count = 1 << 20; }, "num_experts");
   told([](ModelConfig& m) { m.experts.per_token = 4; }, "num_experts_per_tok = 4");
-  told([](ModelConfig& m) { m.experts.width = 40; }, "intermediate_size; nearest: 224");
+  told([](ModelConfig& m) { m.experts.width = 40; }, "kind mixtral; nearest: 224");
   told([](ModelConfig& m) { m.experts.normalizes = false; }, "norm_topk_prob");
   told([](ModelConfig& m) { m.experts.dense_layers = {1}; }, "every layer");
   told([](ModelConfig& m) { m.experts.aux_loss_coef = -1; }, "router_aux_loss_coef");
