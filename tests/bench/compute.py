@@ -89,7 +89,8 @@ def moe_products(bench):
             bench.record("ratio", products / grouped)
     products = bench.median("products alone, s")
     return Row(bench.name, gflop / bench.median("grouped, s"), "GFLOP/s", bench.median("ratio"),
-               f"oneDNN alone: {gflop:.1f} GFLOP in {products:.3f} s, {gflop / products:.0f} GFLOP/s", "at least 0.85")
+               f"oneDNN alone: {gflop:.1f} GFLOP in {products:.3f} s, {gflop / products:.0f} GFLOP/s",
+               "at least 0.85")
 
 
 def initial_weights(bench):

@@ -39,13 +39,13 @@ ProductShape input_gradient_of(const LinearShape& shape) {
           .b = Layout::packed};
 }
 
-ProductShape weight_gradient_of(const LinearShape& shape, std::int64_t tile) {
+ProductShape weight_gradient_of(const LinearShape& shape, std::int64_t tile, Addend addend) {
   return {.m = tile,
           .n = shape.in,
           .input = shape.dtype,
           .output = DType::f32,
           .a = Layout::transposed,
-          .addend = Addend::destination};
+          .addend = addend};
 }
 
 std::size_t most_scratch(std::initializer_list<const std::vector<Product>*> all) {
@@ -80,13 +80,16 @@ CpuGroupedLinear::Lane CpuGroupedLinear::make_lane() const {
   Lane lane{.forward = products_of(forward_of(shape_.each), &ProductShape::m)};
   if (!shape_.each.gradients) return lane;
   lane.input = products_of(input_gradient_of(shape_.each), &ProductShape::m);
-  const auto weights_of = [&](std::int64_t tile) {
-    if (tile == 0) return Products();
-    return products_of(weight_gradient_of(shape_.each, tile), &ProductShape::k);
-  };
-  if (shape_.each.out >= kTile) lane.weights = weights_of(kTile);
-  lane.last_weights = weights_of(shape_.each.out % kTile);
+  if (shape_.each.out >= kTile) lane.weights = weight_products(kTile);
+  if (shape_.each.out % kTile != 0) lane.last_weights = weight_products(shape_.each.out % kTile);
   return lane;
+}
+
+CpuGroupedLinear::WeightProducts CpuGroupedLinear::weight_products(std::int64_t tile) const {
+  const auto with = [&](Addend addend) {
+    return products_of(weight_gradient_of(shape_.each, tile, addend), &ProductShape::k);
+  };
+  return {.first = with(Addend::none), .added = with(Addend::destination)};
 }
 
 CpuGroupedLinear::Products CpuGroupedLinear::products_of(ProductShape shape,
@@ -115,7 +118,8 @@ std::size_t CpuGroupedLinear::forward_bytes() const {
 std::size_t CpuGroupedLinear::backward_bytes() const {
   if (!shape_.each.gradients) return 0;
   const Lane& lane = lanes_.front();
-  return copy_bytes() + most_scratch({&lane.input, &lane.weights, &lane.last_weights});
+  return copy_bytes() + most_scratch({&lane.input, &lane.weights.first, &lane.weights.added,
+                                      &lane.last_weights.first, &lane.last_weights.added});
 }
 
 ScratchBytes CpuGroupedLinear::scratch_bytes() const {
@@ -130,7 +134,8 @@ void CpuGroupedLinear::set_scratch(const Scratch& scratch) {
     forward += forward_bytes();
     if (!backward || !shape_.each.gradients) continue;
     lane.copy = backward;
-    for (Products* products : {&lane.input, &lane.weights, &lane.last_weights})
+    for (Products* products : {&lane.input, &lane.weights.first, &lane.weights.added,
+                               &lane.last_weights.first, &lane.last_weights.added})
       for (Product& product : *products) product.set_scratch(backward + copy_bytes());
     backward += backward_bytes();
   }
@@ -222,16 +227,17 @@ void CpuGroupedLinear::input_gradient(Stream&, const Tensor& dy, const Tensor& o
            offsets_of(offsets, rows), gradient_tasks_);
 }
 
-/// Adds the gradient of the rows of a weight from `column` of dy on, which `dw` has. A block's
-/// gradients are copied side by side, with zeros for rows that are in a block before.
-void CpuGroupedLinear::add_weight_gradient(Lane& lane, const Tensor& dy, const Tensor& x,
-                                           const RowRange& rows, std::int64_t column,
-                                           float* dw) const {
+/// The gradient of the rows of a weight from `column` of dy on, which `dw` has. A block's gradients
+/// are copied side by side, with zeros for rows that are in a block before.
+void CpuGroupedLinear::tile_gradient(Lane& lane, const Tensor& dy, const Tensor& x,
+                                     const RowRange& rows, std::int64_t column, float* dw,
+                                     Gradient gradient) const {
   const LinearShape& each = shape_.each;
   const std::int64_t tile = std::min(kTile, each.out - column);
   const std::size_t bytes = static_cast<std::size_t>(tile) * size_of(each.dtype);
   const std::size_t offset = static_cast<std::size_t>(column) * size_of(each.dtype);
-  Products& products = tile == kTile ? lane.weights : lane.last_weights;
+  if (gradient == Gradient::first && rows.begin == rows.end) std::fill_n(dw, tile * each.in, 0.0f);
+  WeightProducts& products = tile == kTile ? lane.weights : lane.last_weights;
   for_each_row_block(0, rows.end - rows.begin, [&](const RowBlock& block) {
     const std::int64_t first = rows.begin + block.first;
     auto* to = static_cast<std::byte*>(lane.copy);
@@ -239,7 +245,9 @@ void CpuGroupedLinear::add_weight_gradient(Lane& lane, const Tensor& dy, const T
     for (std::int64_t row = block.done; row < block.rows; ++row)
       std::memcpy(to + static_cast<std::size_t>(row) * bytes,
                   at(dy, first + row, each.out) + offset, bytes);
-    product_for(products, block.rows).run(lane.copy, at(x, first, each.in), dw);
+    const bool is_first = gradient == Gradient::first && block.first == 0;
+    product_for(is_first ? products.first : products.added, block.rows)
+        .run(lane.copy, at(x, first, each.in), dw);
   });
 }
 
@@ -256,10 +264,8 @@ void CpuGroupedLinear::weight_gradient(Stream&, const Tensor& dy, const Tensor& 
   for_each_task(threads_, shape_.groups * tiles, [&](std::int64_t task, int thread) {
     const std::int64_t group = task / tiles, column = task % tiles * kTile;
     float* const to = dw.as<float>() + (group * each.out + column) * each.in;
-    if (gradient == Gradient::first)
-      std::fill_n(to, std::min(kTile, each.out - column) * each.in, 0.0f);
-    add_weight_gradient(lanes_[static_cast<std::size_t>(thread)], dy, x,
-                        {all[group], all[group + 1]}, column, to);
+    tile_gradient(lanes_[static_cast<std::size_t>(thread)], dy, x, {all[group], all[group + 1]},
+                  column, to, gradient);
   });
 }
 

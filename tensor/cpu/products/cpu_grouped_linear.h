@@ -34,11 +34,15 @@ class CpuGroupedLinear final : public GroupedLinear {
  private:
   using Products = std::vector<Product>;  // of each number of rows of a block, as in kBlockRows
 
+  /// The gradients of some rows of a weight: written, or added to what is there.
+  struct WeightProducts {
+    Products first, added;
+  };
   /// What one thread multiplies with: a product may be run by one thread at a time.
   struct Lane {
     Products forward, input;
-    Products weights, last_weights;  ///< of kTile rows of a weight, and of those that are left
-    void* copy = nullptr;            ///< where a block's gradients of kTile outputs are put
+    WeightProducts weights, last_weights;  ///< of a tile of a weight, and of the rows that are left
+    void* copy = nullptr;                  ///< where a block's gradients of kTile outputs are put
   };
   /// One product of all groups: where its factors and its result lie.
   struct Call {
@@ -55,8 +59,9 @@ class CpuGroupedLinear final : public GroupedLinear {
   /// The offsets of a call whose tensors have `rows` rows. Asserts that they fit the shape.
   const std::int32_t* offsets_of(const Tensor& offsets, std::int64_t rows) const;
   void multiply(const Call& call, const std::int32_t* offsets, std::vector<std::int64_t>& tasks);
-  void add_weight_gradient(Lane& lane, const Tensor& dy, const Tensor& x, const RowRange& rows,
-                           std::int64_t column, float* dw) const;
+  WeightProducts weight_products(std::int64_t tile) const;
+  void tile_gradient(Lane& lane, const Tensor& dy, const Tensor& x, const RowRange& rows,
+                     std::int64_t column, float* dw, Gradient gradient) const;
   std::size_t forward_bytes() const;   ///< of scratch memory of a lane
   std::size_t backward_bytes() const;  ///< of scratch memory of a lane, with its copy
   std::size_t copy_bytes() const;

@@ -8,7 +8,8 @@ namespace troupe::tensor {
 
 /// The numbers of rows that grouped products multiply at once, descending: oneDNN prepares each.
 /// More rows at once would read a weight less often, and leave less to divide among threads.
-inline constexpr std::array<std::int64_t, 9> kBlockRows = {128, 96, 64, 32, 16, 8, 4, 2, 1};
+inline constexpr std::array<std::int64_t, 12> kBlockRows = {128, 112, 96, 80, 64, 48,
+                                                            32,  16,  8,  4,  2,  1};
 
 /// Rows that are multiplied at once, of which the first `done` belong to the block before as well.
 struct RowBlock {
