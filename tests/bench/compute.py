@@ -78,7 +78,7 @@ def lora(bench):
 
 
 def moe_products(bench):
-    """Time of the products of a layer's experts by oneDNN alone, expert by expert, over that of the grouped products."""
+    """Time of the products of a layer's experts by oneDNN alone, an expert at a time, over that of grouped ones."""
     words = bench.program("expert_bench"), "float32", THREADS, *(["64"] if bench.smoke else [])
     with Worker(*words) as ours:
         gflop = float(ours.ready.split()[1])
