@@ -72,6 +72,23 @@ BOOST_AUTO_TEST_CASE(stages_and_shards_allocate_what_is_planned) {
   check_as_planned(place, "sequence", sequence);
 }
 
+BOOST_AUTO_TEST_CASE(replicas_that_share_experts_out_allocate_what_is_planned) {
+  const Workplace place;
+  const auto check = [&](const std::string& name, Keys keys) {
+    keys.insert({{"model.kind", "\"mixtral\""},
+                 {"model.num_experts", "4"},
+                 {"model.num_experts_per_tok", "2"},
+                 {"mesh.ep", "2"}});
+    check_as_planned(place, name, keys);
+  };
+  check("two", {{"mesh.dp", "2"}});
+  check("four", {{"mesh.dp", "4"}, {"data_parallel.sharding", "\"optim\""}});
+  check("stages", {{"mesh.dp", "2"},
+                   {"mesh.pp", "2"},
+                   {"schedule.kind", "\"combined-1f1b\""},
+                   {"data_parallel.sharding", "\"optim_grads\""}});
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::test
