@@ -98,7 +98,7 @@ void check_against_reference(Host& host, const Make& make, const GroupedLinearSh
   check_near(r.dw, dw, tolerance_of(DType::f32));
 }
 
-/// All ways to compute grouped products, of both dtypes.
+/// All ways to compute grouped products, of both dtypes: the device's, and those of linear layers.
 template <typename Body>
 void for_each_product(const Body& body) {
   for (const DType dtype : {DType::f32, DType::bf16}) {
@@ -108,10 +108,10 @@ void for_each_product(const Body& body) {
         body(host, make, dtype);
       }
     };
-    with("1 thread", make_cpu_device(1), of_device);
-    with("3 threads", make_cpu_device(3), of_device);
-    with("looped", make_cpu_device(2), looped);
-    with("looped, asynchronous", std::make_unique<test::AsyncDevice>(3), of_device);
+    with("one thread or seed", make_test_device(1), of_device);
+    with("three", make_test_device(3), of_device);
+    with("looped", make_test_device(2), looped);
+    with("asynchronous", std::make_unique<test::AsyncDevice>(3), of_device);
   }
 }
 
