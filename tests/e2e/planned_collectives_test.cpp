@@ -115,14 +115,11 @@ BOOST_AUTO_TEST_CASE(instances_exchange_slices_alone) {
 BOOST_AUTO_TEST_CASE(replicas_of_the_same_experts_reduce_these_alone) {
   const Workplace place;
   for (const char* sharding : {"none", "optim", "optim_grads"}) {
-    const Keys keys{{"run.max_steps", "3"},
-                    {"model.kind", "\"mixtral\""},
-                    {"model.num_experts", "4"},
-                    {"model.num_experts_per_tok", "2"},
-                    {"batch.micro", "1"},
-                    {"mesh.dp", "4"},
-                    {"mesh.ep", "2"},
-                    {"data_parallel.sharding", '"' + std::string(sharding) + '"'}};
+    const Keys keys{
+        {"run.max_steps", "3"},     {"model.kind", "\"mixtral\""},
+        {"model.num_experts", "4"}, {"model.num_experts_per_tok", "2"},
+        {"batch.micro", "1"},       {"mesh.dp", "4"},
+        {"mesh.ep", "2"},           {"data_parallel.sharding", '"' + std::string(sharding) + '"'}};
     trained(place, sharding, keys);
     const Collectives plan = planned(place, sharding, keys), run = measured(place, sharding);
     BOOST_TEST((plan == run), sharding);
