@@ -59,7 +59,12 @@ std::ostream& operator<<(std::ostream& out, const Case& c) {
 std::vector<Case> all_cases() {
   std::vector<Case> all{
       {"llama", llama()}, {"llama, dynamic rotation", dynamic_rotation()}, {"gpt2", gpt2()}};
-  for (const char* family : kFamilies) all.push_back({family, as_family(llama(), family)});
+  for (const char* family : kFamilies) {
+    stages::ModelConfig model = as_family(llama(), family);
+    // The losses of routers are means over microbatches, not sums over their tokens.
+    model.experts.aux_loss_coef = model.experts.z_loss_coef = 0;
+    all.push_back({family, model});
+  }
   return all;
 }
 const std::vector<Case> kCases = all_cases();

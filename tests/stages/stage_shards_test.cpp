@@ -29,8 +29,10 @@ BOOST_AUTO_TEST_CASE(shards_of_gpt2_compute_what_one_stage_computes) {
 
 BOOST_AUTO_TEST_CASE(shards_of_families_compute_what_one_stage_computes) {
   for (const char* family : kFamilies) BOOST_TEST_CONTEXT(family) {
-      check_all_shardings({.tied = true, .kv_heads = 2, .family = family});
-      check_all_shardings({.kv_heads = 12, .family = family, .packed = true});
+      // Experts with few rows have small gradients, whose rounding AdamW magnifies.
+      const double lr = has_experts(family) ? 1e-3 : 1e-2;
+      check_all_shardings({.tied = true, .kv_heads = 2, .lr = lr, .family = family});
+      check_all_shardings({.kv_heads = 12, .lr = lr, .family = family, .packed = true});
     }
 }
 

@@ -86,6 +86,10 @@ inline void set_granite(ModelConfig& model) {
 
 }  // namespace families
 
+inline bool has_experts(std::string_view family) {
+  return family == "mixtral" || family == "qwen3_moe";
+}
+
 /// A model of these sizes, of Llama's kind, made one of a family. Without a name it stays.
 inline stages::ModelConfig as_family(stages::ModelConfig model, std::string_view name) {
   using stages::ModelKind;
