@@ -41,7 +41,8 @@ const std::vector<Kind> kKinds = {
     {"both, bfloat16", 0.2, 0.1, tensor::DType::bf16},
     {"GPT-2", 0.2, 0.1, tensor::DType::f32, stages::ModelKind::gpt2},
     {"Gemma 2", 0.2, 0.1, tensor::DType::f32, stages::ModelKind::llama, "gemma2"},
-    {"Granite", 0.2, 0.1, tensor::DType::f32, stages::ModelKind::llama, "granite"}};
+    {"Granite", 0.2, 0.1, tensor::DType::f32, stages::ModelKind::llama, "granite"},
+    {"Mixtral", 0.2, 0.1, tensor::DType::f32, stages::ModelKind::llama, "mixtral"}};
 
 stages::ModelConfig model_of(const Kind& kind) {
   const stages::ModelConfig sizes{

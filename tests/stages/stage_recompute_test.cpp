@@ -121,7 +121,8 @@ BOOST_AUTO_TEST_CASE(recompute_changes_no_bit) {
   for (const auto& model :
        {llama(tensor::DType::f32), llama(tensor::DType::bf16), llama(tensor::DType::f32, 0.1),
         gpt2(), family("qwen3"), family("gemma2", tensor::DType::bf16), family("gemma3_text"),
-        family("granite"), family("olmo2"), with_adapter(llama(tensor::DType::f32, 0.1), 0.1),
+        family("granite"), family("olmo2"), family("mixtral", tensor::DType::bf16),
+        family("qwen3_moe"), with_adapter(llama(tensor::DType::f32, 0.1), 0.1),
         with_adapter(family("gemma2", tensor::DType::bf16))}) {
     const Trained kept = train(spec_of(model, kCuts[0], Order::one_by_one));
     for (const Order order : {Order::one_by_one, Order::late_weights, Order::mixed_backward}) {
@@ -140,8 +141,8 @@ BOOST_AUTO_TEST_CASE(recompute_changes_no_bit) {
 
 BOOST_AUTO_TEST_CASE(documents_are_computed_again_with_the_same_bits) {
   std::size_t next = 0;
-  for (const auto& model :
-       {llama(tensor::DType::bf16), gpt2(), family("gemma3_text"), family("olmo2")}) {
+  for (const auto& model : {llama(tensor::DType::bf16), gpt2(), family("gemma3_text"),
+                            family("olmo2"), family("qwen3_moe")}) {
     PipelineSpec spec = spec_of(model, kCuts[0], Order::one_by_one);
     spec.documents = stages::Documents::packed;
     const Trained kept = train(spec);

@@ -29,11 +29,12 @@ BOOST_AUTO_TEST_CASE(shards_have_the_same_bits_wherever_the_model_is_cut) {
   const Setup olmo2{.kv_heads = 2, .family = "olmo2", .shards = 4};
   const Setup gemma2{.tied = true, .kv_heads = 2, .dropout = 0.1, .family = "gemma2", .shards = 4};
   const Setup gemma3{.tied = true, .kv_heads = 2, .family = "gemma3_text", .shards = 2};
+  const Setup experts{.kv_heads = 2, .dropout = 0.1, .family = "qwen3_moe", .shards = 2};
   // Each of many streams and threads waits for the others often, so fewer runs must do there.
   const std::vector<Setup> setups =
       test::tests_async_device()
           ? std::vector{tied_llama, dropped_gpt2, olmo2}
-          : std::vector{llama, tied_llama, gpt2, dropped_gpt2, olmo2, gemma2, gemma3};
+          : std::vector{llama, tied_llama, gpt2, dropped_gpt2, olmo2, gemma2, gemma3, experts};
   for (Setup setup : setups)
     for (const bool sequence_parallel : {false, true}) {
       setup.sequence_parallel = sequence_parallel;
@@ -78,8 +79,9 @@ BOOST_AUTO_TEST_CASE(shards_that_recompute_have_the_same_bits) {
   packed_olmo2.packed = true;
   const Setup qwen3{.kv_heads = 2, .family = "qwen3", .shards = 2};
   const Setup granite{.kv_heads = 2, .family = "granite", .shards = 2};
+  const Setup experts{.kv_heads = 2, .family = "qwen3_moe", .shards = 2};
   std::size_t next = 0;  // each way meets another cut with sequence parallelism than without
-  for (Setup setup : {llama, gpt2, documents, olmo2, gemma2, packed_olmo2, qwen3, granite})
+  for (Setup setup : {llama, gpt2, documents, olmo2, gemma2, packed_olmo2, qwen3, granite, experts})
     for (const bool sequence_parallel : {false, true}) {
       setup.sequence_parallel = sequence_parallel;
       setup.recompute = {};

@@ -57,6 +57,8 @@ const std::vector<Kind> kKinds = {
     {"granite, bfloat16", tensor::DType::bf16, true, 0, false, false, "granite"},
     {"olmo2", tensor::DType::f32, false, 0, false, false, "olmo2"},
     {"olmo2, packed, bfloat16, dropout", tensor::DType::bf16, true, 0.2, false, true, "olmo2"},
+    {"mixtral, packed", tensor::DType::f32, false, 0, false, true, "mixtral"},
+    {"qwen3_moe, bfloat16, dropout", tensor::DType::bf16, false, 0.2, false, false, "qwen3_moe"},
     {"adapter", tensor::DType::f32, true, 0, false, false, "", true},
     {"adapter, packed, bfloat16, dropout", tensor::DType::bf16, false, 0.2, true, true, "", true},
     {"adapter of gemma2, dropout", tensor::DType::f32, true, 0.2, false, false, "gemma2", true}};
