@@ -91,40 +91,42 @@ __global__ void __launch_bounds__(kElementThreads)
   });
 }
 
+// A block has one row, with its weight.
+
 template <typename T>
 __global__ void __launch_bounds__(kElementThreads)
-    weighted_swiglu_kernel(const T* gate_up, const float* weights, T* y, std::int64_t rows,
-                           std::int64_t width) {
-  for_each_pack_of_rows<1>(rows, width, [&](std::int64_t row, std::int64_t column) {
-    const T* gate = gate_up + row * 2 * width + column;
-    const float gated = Silu::value(to_float32(gate[0])) * to_float32(gate[width]);
+    weighted_swiglu_kernel(const T* gate_up, const float* weights, T* y, std::int64_t width) {
+  const std::int64_t row = blockIdx.x;
+  const T* const gate = gate_up + row * 2 * width;
+#pragma unroll 1
+  for (std::int64_t column = threadIdx.x; column < width; column += blockDim.x) {
+    const float gated = Silu::value(to_float32(gate[column])) * to_float32(gate[column + width]);
     y[row * width + column] = from_float32<T>(gated * weights[row]);
-  });
+  }
 }
 
-/// A block has one row at a time, whose weight's gradient is a sum over the row.
+/// The weight's gradient is a sum over the row.
 template <typename T>
 __global__ void __launch_bounds__(kElementThreads)
     weighted_swiglu_backward_kernel(const T* gate_up, const float* weights, const T* dy,
-                                    T* dgate_up, float* dweights, std::int64_t rows,
-                                    std::int64_t width) {
+                                    T* dgate_up, float* dweights, std::int64_t width) {
   SHARED(float, shared, kRowSumElements);
-  unsigned turn = 0;
-  for (std::int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
-    const float weight = weights[row];
-    float dot[1] = {0.0f};
-    for (std::int64_t column = threadIdx.x; column < width; column += blockDim.x) {
-      const std::int64_t i = row * 2 * width + column;
-      const float u = to_float32(gate_up[i + width]);
-      const float d = to_float32(dy[row * width + column]);
-      const Activated activated = Silu::with_slope(to_float32(gate_up[i]));
-      dot[0] += d * (activated.value * u);
-      dgate_up[i] = from_float32<T>(d * weight * u * activated.slope);
-      dgate_up[i + width] = from_float32<T>(d * weight * activated.value);
-    }
-    row_sums(dot, shared, turn);
-    if (threadIdx.x == 0) dweights[row] = dot[0];
+  const std::int64_t row = blockIdx.x;
+  const float weight = weights[row];
+  float dot[1] = {0.0f};
+#pragma unroll 1
+  for (std::int64_t column = threadIdx.x; column < width; column += blockDim.x) {
+    const std::int64_t i = row * 2 * width + column;
+    const float u = to_float32(gate_up[i + width]);
+    const float d = to_float32(dy[row * width + column]);
+    const Activated activated = Silu::with_slope(to_float32(gate_up[i]));
+    dot[0] += d * (activated.value * u);
+    dgate_up[i] = from_float32<T>(d * weight * u * activated.slope);
+    dgate_up[i + width] = from_float32<T>(d * weight * activated.value);
   }
+  unsigned turn = 0;
+  row_sums(dot, shared, turn);
+  if (threadIdx.x == 0) dweights[row] = dot[0];
 }
 
 template <int n, typename T>
@@ -148,6 +150,10 @@ __global__ void __launch_bounds__(kElementThreads)
     for (int j = 0; j < w; ++j) gradient[j] *= gelu_slope(values[j]);
     store(gradient, dx + i);
   });
+}
+
+dim3 row_threads(std::int64_t width) {
+  return dim3(std::min(kElementThreads, whole_warps(width)));
 }
 
 template <typename Activation>
@@ -184,21 +190,18 @@ void launch_swiglu_backward(DType dtype, const void* gate_up, const void* dy, vo
 void launch_weighted_swiglu(DType dtype, const void* gate_up, const float* weights, void* y,
                             std::int64_t rows, std::int64_t width, cudaStream_t stream) {
   with_act_type(dtype, [&]<typename T>(Type<T>) {
-    const auto [blocks, threads] = row_launch(rows, width);
-    launch(weighted_swiglu_kernel<T>, blocks, threads, 0, stream, static_cast<const T*>(gate_up),
-           weights, static_cast<T*>(y), rows, width);
+    launch(weighted_swiglu_kernel<T>, dim3(static_cast<unsigned>(rows)), row_threads(width), 0,
+           stream, static_cast<const T*>(gate_up), weights, static_cast<T*>(y), width);
   });
 }
 
 void launch_weighted_swiglu_backward(DType dtype, const void* gate_up, const float* weights,
                                      const void* dy, void* dgate_up, float* dweights,
                                      std::int64_t rows, std::int64_t width, cudaStream_t stream) {
-  constexpr std::int64_t kBlocks = 8;  // for each multiprocessor
-  const unsigned threads = std::min(kElementThreads, whole_warps(width));
   with_act_type(dtype, [&]<typename T>(Type<T>) {
-    launch(weighted_swiglu_backward_kernel<T>, dim3(grid_blocks(rows, kBlocks)), dim3(threads), 0,
-           stream, static_cast<const T*>(gate_up), weights, static_cast<const T*>(dy),
-           static_cast<T*>(dgate_up), dweights, rows, width);
+    launch(weighted_swiglu_backward_kernel<T>, dim3(static_cast<unsigned>(rows)),
+           row_threads(width), 0, stream, static_cast<const T*>(gate_up), weights,
+           static_cast<const T*>(dy), static_cast<T*>(dgate_up), dweights, width);
   });
 }
 

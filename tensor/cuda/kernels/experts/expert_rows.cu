@@ -10,53 +10,61 @@ namespace {
 __global__ void __launch_bounds__(kElementThreads)
     place_rows_kernel(SortedRows rows, const TokenOfRow* sorted) {
   for_each_item(rows.choices, [&](std::int64_t r) {
-    const std::int64_t choice = sorted[r].token;
+    const std::uint32_t choice = sorted[r].token;
     rows.row_of[choice] = static_cast<std::int32_t>(r);
-    rows.token_of[r] = static_cast<std::int32_t>(choice / rows.each);
+    rows.token_of[r] = static_cast<std::int32_t>(choice / static_cast<std::uint32_t>(rows.each));
     rows.row_weights[r] = rows.weights[choice];
     const std::int64_t expert = sorted[r].row;
     const std::int64_t before = r == 0 ? -1 : static_cast<std::int64_t>(sorted[r - 1].row);
+#pragma unroll 1
     for (std::int64_t e = before + 1; e <= expert; ++e)
       rows.offsets[e] = static_cast<std::int32_t>(r);
     if (r + 1 < rows.choices) return;
+#pragma unroll 1
     for (std::int64_t e = expert + 1; e <= rows.experts; ++e)
       rows.offsets[e] = static_cast<std::int32_t>(rows.choices);
   });
 }
 
+constexpr int kRowThreads = 256;  // of a block, which has one row
+
 template <typename Word>
-__global__ void __launch_bounds__(kElementThreads)
-    gather_rows_kernel(const Word* x, const std::int32_t* rows, Word* y, std::int64_t count,
-                       std::int64_t words) {
-  for_each_pack_of_rows<1>(count, words, [&](std::int64_t row, std::int64_t word) {
-    y[row * words + word] = x[rows[row] * words + word];
-  });
+__global__ void __launch_bounds__(kRowThreads)
+    gather_rows_kernel(const Word* x, const std::int32_t* rows, Word* y, std::int64_t words) {
+  const Word* const from = x + rows[blockIdx.x] * words;
+  Word* const to = y + blockIdx.x * words;
+#pragma unroll 1
+  for (std::int64_t word = threadIdx.x; word < words; word += kRowThreads) to[word] = from[word];
 }
 
 template <int n, typename T>
-__global__ void __launch_bounds__(kElementThreads)
-    sum_rows_kernel(const T* x, const std::int32_t* row_of, std::int64_t each, const T* residual,
-                    T* y, std::int64_t tokens, std::int64_t columns) {
-  for_each_pack_of_rows<n>(tokens, columns, [&](std::int64_t t, std::int64_t column) {
-    const auto add = [&](const T* row, Pack<n>& sum) {
-      const Pack<n> values = load<n>(row + column);
+__device__ __forceinline__ void add(const T* row, Pack<n>& sum) {
+  const Pack<n> values = load<n>(row);
 #pragma unroll
-      for (int j = 0; j < n; ++j) sum[j] += values[j];
-    };
-    Pack<n> sum = load<n>(x + row_of[t * each] * columns + column);
-    for (std::int64_t k = 1; k < each; ++k) add(x + row_of[t * each + k] * columns, sum);
-    if (residual) add(residual + t * columns, sum);
-    store(sum, y + t * columns + column);
-  });
+  for (int j = 0; j < n; ++j) sum[j] += values[j];
+}
+
+template <int n, typename T>
+__global__ void __launch_bounds__(kRowThreads)
+    sum_rows_kernel(const T* x, const std::int32_t* row_of, std::int64_t each, const T* residual,
+                    T* y, std::int64_t columns) {
+  const std::int64_t token = blockIdx.x;
+  const std::int32_t* const rows = row_of + token * each;
+#pragma unroll 1
+  for (std::int64_t c = std::int64_t{threadIdx.x} * n; c < columns; c += kRowThreads * n) {
+    Pack<n> sum = load<n>(x + rows[0] * columns + c);
+#pragma unroll 1
+    for (std::int64_t k = 1; k < each; ++k) add(x + rows[k] * columns + c, sum);
+    if (residual) add(residual + token * columns + c, sum);
+    store(sum, y + token * columns + c);
+  }
 }
 
 template <typename Word>
 void launch_gather(const void* x, const std::int32_t* rows, void* y, std::int64_t count,
                    std::size_t bytes, cudaStream_t stream) {
-  const auto words = static_cast<std::int64_t>(bytes / sizeof(Word));
-  const auto [blocks, threads] = row_launch(count, words);
-  launch(gather_rows_kernel<Word>, blocks, threads, 0, stream, static_cast<const Word*>(x), rows,
-         static_cast<Word*>(y), count, words);
+  launch(gather_rows_kernel<Word>, dim3(static_cast<unsigned>(count)), dim3(kRowThreads), 0, stream,
+         static_cast<const Word*>(x), rows, static_cast<Word*>(y), bytes / sizeof(Word));
 }
 
 Lookup lookup_of(const SortedRows& rows) {
@@ -87,9 +95,8 @@ void launch_sum_rows(DType dtype, const void* x, const std::int32_t* row_of, std
                      const void* residual, void* y, std::int64_t tokens, std::int64_t columns,
                      cudaStream_t stream) {
   with_pack(dtype, columns, {x, residual, y}, [&]<typename T, int n>(PackOf<T, n>) {
-    const auto [blocks, threads] = row_launch(tokens, columns / n);
-    launch(sum_rows_kernel<n, T>, blocks, threads, 0, stream, x, row_of, each, residual, y, tokens,
-           columns);
+    launch(sum_rows_kernel<n, T>, dim3(static_cast<unsigned>(tokens)), dim3(kRowThreads), 0, stream,
+           x, row_of, each, residual, y, columns);
   });
 }
 

@@ -11,6 +11,7 @@ constexpr unsigned kTokens = kElementThreads / kLanes;  // of a block, a warp fo
 /// Calls body(token) for the tokens of this thread's warp.
 template <typename Body>
 __device__ __forceinline__ void for_each_token(std::int64_t tokens, const Body& body) {
+#pragma unroll 1
   for (std::int64_t t = std::int64_t{blockIdx.x} * kTokens + threadIdx.y; t < tokens;
        t += std::int64_t{gridDim.x} * kTokens)
     body(t);
@@ -37,6 +38,7 @@ __device__ __forceinline__ float divisor_of(const RouterShape& router, const flo
                                             const std::int32_t* chosen) {
   if (!router.normalizes) return 1.0f;
   float sum = 0.0f;
+#pragma unroll 1
   for (std::int64_t k = 0; k < router.chosen; ++k) sum += p[chosen[k]];
   return sum;
 }
@@ -45,8 +47,10 @@ __device__ __forceinline__ float divisor_of(const RouterShape& router, const flo
 __device__ __forceinline__ void choose(const RouterShape& router, const float* p,
                                        std::int32_t* chosen) {
   unsigned long long before = ~0ull;  // above all keys
+#pragma unroll 1
   for (std::int64_t k = 0; k < router.chosen; ++k) {
     unsigned long long most = 0;
+#pragma unroll 1
     for (std::int64_t e = threadIdx.x; e < router.experts; e += kLanes) {
       const unsigned long long key = key_of(p[e], e);
       if (key < before && key > most) most = key;
@@ -55,6 +59,7 @@ __device__ __forceinline__ void choose(const RouterShape& router, const float* p
     if (threadIdx.x != 0) continue;
     const auto expert = static_cast<std::int32_t>(0xffffffffu - static_cast<unsigned>(before));
     std::int64_t place = k;
+#pragma unroll 1
     for (; place > 0 && chosen[place - 1] > expert; --place) chosen[place] = chosen[place - 1];
     chosen[place] = expert;
   }
@@ -67,19 +72,23 @@ __global__ void __launch_bounds__(kElementThreads)
     const float* const z = logits + t * router.experts;
     float* const p = to.probs + t * router.experts;
     float most = -INFINITY, sum = 0.0f;
+#pragma unroll 1
     for (std::int64_t e = threadIdx.x; e < router.experts; e += kLanes) most = fmaxf(most, z[e]);
     most = warp_max(most);
+#pragma unroll 1
     for (std::int64_t e = threadIdx.x; e < router.experts; e += kLanes) {
       p[e] = expf(z[e] - most);
       sum += p[e];
     }
     sum = warp_sum(sum);
+#pragma unroll 1
     for (std::int64_t e = threadIdx.x; e < router.experts; e += kLanes) p[e] /= sum;
     std::int32_t* const chosen = to.chosen + t * router.chosen;
     choose(router, p, chosen);
     __syncwarp();
     if (threadIdx.x == 0) {
       const float divisor = divisor_of(router, p, chosen);
+#pragma unroll 1
       for (std::int64_t k = 0; k < router.chosen; ++k)
         to.weights[t * router.chosen + k] = p[chosen[k]] / divisor;
       if (to.lse) to.lse[t] = most + logf(sum);
@@ -101,17 +110,22 @@ __global__ void __launch_bounds__(kElementThreads)
     const float* const own_balance = counts ? balance : nullptr;
     const float divisor = divisor_of(router, p, chosen);
     float dot = 0.0f;  // through the division by the sum
+#pragma unroll 1
     for (std::int64_t k = 0; k < router.chosen && router.normalizes; ++k)
       dot += gradient[k] * weights[k];
     float sum = 0.0f;
+#pragma unroll 1
     for (std::int64_t k = threadIdx.x; k < router.chosen; k += kLanes)
       sum += p[chosen[k]] * ((gradient[k] - dot) / divisor);
+#pragma unroll 1
     for (std::int64_t e = threadIdx.x; e < router.experts && own_balance; e += kLanes)
       sum += p[e] * own_balance[e];
     sum = warp_sum(sum);  // from here on a lane reads what it writes alone
     const float common = (counts && z != 0.0f ? z * from.lse[t] : 0.0f) - sum;
+#pragma unroll 1
     for (std::int64_t e = threadIdx.x; e < router.experts; e += kLanes) {
       float dp = common + (own_balance ? own_balance[e] : 0.0f);
+#pragma unroll 1
       for (std::int64_t k = 0; k < router.chosen; ++k)
         if (chosen[k] == e) dp += (gradient[k] - dot) / divisor;
       dlogits[t * router.experts + e] = p[e] * dp;
@@ -127,6 +141,7 @@ __device__ __forceinline__ double block_sum(double x, Shared& shared) {
   if (threadIdx.x % kLanes == 0) shared[threadIdx.x / kLanes] = x;
   __syncthreads();
   double sum = 0;
+#pragma unroll 1
   for (unsigned warp = 0; warp < kElementThreads / kLanes; ++warp) sum += shared[warp];
   __syncthreads();  // `shared` is free again
   return sum;
@@ -138,22 +153,22 @@ __global__ void __launch_bounds__(kElementThreads)
   SHARED(double, shared, kElementThreads / kLanes);
   const std::int64_t experts = from.router.experts, each = from.router.chosen;
   const std::int64_t expert = blockIdx.x;
-  const auto counts = [&](std::int64_t t) { return !from.counted || from.counted[t] != 0; };
+  const bool is_last = expert == experts;
   double tokens = 0, first = 0, second = 0;
+#pragma unroll 1
   for (std::int64_t t = threadIdx.x; t < from.tokens; t += kElementThreads) {
-    if (!counts(t)) continue;
+    if (from.counted && from.counted[t] == 0) continue;
     ++tokens;
-    if (expert == experts) {
-      if (from.lse) second += static_cast<double>(from.lse[t]) * from.lse[t];
-      continue;
-    }
-    for (std::int64_t k = 0; k < each; ++k) first += from.chosen[t * each + k] == expert ? 1 : 0;
-    second += from.probs[t * experts + expert];
-  }
-  if (expert == experts) {
-    for (std::int64_t i = threadIdx.x; i < from.tokens * experts; i += kElementThreads) {
-      const float p = from.probs[i];
-      if (counts(i / experts) && p != 0.0f) first -= p * logf(p);
+    const float* const p = from.probs + t * experts;
+    if (is_last && from.lse) second += static_cast<double>(from.lse[t]) * from.lse[t];
+    if (!is_last) second += p[expert];
+    const std::int64_t terms = is_last ? experts : each;
+#pragma unroll 1
+    for (std::int64_t i = 0; i < terms; ++i) {
+      if (!is_last)
+        first += from.chosen[t * each + i] == expert ? 1 : 0;
+      else if (p[i] != 0.0f)
+        first -= p[i] * logf(p[i]);
     }
   }
   tokens = block_sum(tokens, shared);
@@ -161,7 +176,6 @@ __global__ void __launch_bounds__(kElementThreads)
   second = block_sum(second, shared);
   if (threadIdx.x != 0) return;
   const double divisor = tokens > 0 ? tokens : 1;
-  const bool is_last = expert == experts;
   load[is_last ? 2 * experts : expert] = static_cast<float>(first / divisor);
   load[is_last ? 2 * experts + 1 : experts + expert] = static_cast<float>(second / divisor);
 }
@@ -169,6 +183,7 @@ __global__ void __launch_bounds__(kElementThreads)
 /// By one warp, from what router_load_kernel() left.
 __global__ void __launch_bounds__(kLanes) balance_kernel(float* load, std::int64_t experts) {
   double sum = 0;
+#pragma unroll 1
   for (std::int64_t e = threadIdx.x; e < experts; e += kLanes)
     sum += static_cast<double>(load[e]) * load[experts + e];
   sum = warp_sum(sum);
