@@ -76,7 +76,9 @@ const std::vector<Kind> kKinds = {
     of_family("gemma2", tensor::DType::f32, kEnds, 0.2),
     of_family("granite", tensor::DType::f32),
     of_family("granite", tensor::DType::bf16, kEnds),
-    of_family("olmo2", tensor::DType::f32)};
+    of_family("olmo2", tensor::DType::f32),
+    of_family("mixtral", tensor::DType::bf16),
+    of_family("qwen3_moe", tensor::DType::f32, kWhole, 0.2)};
 
 stages::StageSpec spec_of(const Kind& kind) {
   const bool is_gpt2 = kind.model == stages::ModelKind::gpt2;
@@ -385,7 +387,8 @@ BOOST_AUTO_TEST_CASE(streams_compute_the_same_bits_again) {
   for (Kind kind :
        {kKinds.front(),
         Kind{"gpt2 with dropout", tensor::DType::f32, true, kWhole, 0.2, stages::ModelKind::gpt2},
-        of_family("gemma2", tensor::DType::bf16), of_family("olmo2", tensor::DType::f32)}) {
+        of_family("gemma2", tensor::DType::bf16), of_family("olmo2", tensor::DType::f32),
+        of_family("qwen3_moe", tensor::DType::f32)}) {
     const auto expected = Run(kind, *cpu, seed).train();
     for (const stages::Recompute& recompute : ways_to_recompute()) {
       kind.recompute = recompute;

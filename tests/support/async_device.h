@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tensor/device/attention.h"
+#include "tensor/device/grouped_linear.h"
 #include "tensor/device/linear.h"
 #include "tensor/device/ops.h"
 #include "tensor/device/shared_memory.h"
@@ -62,6 +63,10 @@ class AsyncDevice final : public tensor::Device {
   std::unique_ptr<tensor::Linear> make_linear(const tensor::LinearShape& shape) override {
     return std::make_unique<AsyncLinear>(cpu_->make_linear(shape));
   }
+  std::unique_ptr<tensor::GroupedLinear> make_grouped_linear(
+      const tensor::GroupedLinearShape& shape) override {
+    return std::make_unique<AsyncGroupedLinear>(cpu_->make_grouped_linear(shape));
+  }
   std::unique_ptr<tensor::Attention> make_attention(const tensor::AttentionShape& shape) override {
     return std::make_unique<AsyncAttention>(cpu_->make_attention(shape));
   }
@@ -111,6 +116,43 @@ class AsyncDevice final : public tensor::Device {
     Piece of(const void* packed) const { return {packed, packed_bytes()}; }
 
     const std::unique_ptr<Linear> cpu_;
+    Piece forward_{nullptr, 0}, backward_{nullptr, 0};
+  };
+
+  class AsyncGroupedLinear final : public tensor::GroupedLinear {
+   public:
+    explicit AsyncGroupedLinear(std::unique_ptr<GroupedLinear> cpu) : cpu_(std::move(cpu)) {}
+    std::size_t packed_bytes() const override { return cpu_->packed_bytes(); }
+    tensor::ScratchBytes scratch_bytes() const override { return cpu_->scratch_bytes(); }
+    void set_scratch(const tensor::Scratch& scratch) override {
+      cpu_->set_scratch({opened(scratch.forward), opened(scratch.backward)});
+      forward_ = {scratch.forward, scratch_bytes().forward};
+      backward_ = {scratch.backward, scratch_bytes().backward};
+    }
+    void pack(Stream& stream, const Tensor& w, void* packed) override {
+      async(stream).submit({w}, {of(packed)}, *cpu_, &GroupedLinear::pack, w, packed);
+    }
+    Tensor packed_copy(void* packed) const override { return cpu_->packed_copy(packed); }
+    void forward(Stream& stream, const Tensor& x, const Tensor& offsets, const void* packed,
+                 const Tensor& y) override {
+      async(stream).submit({x, offsets, of(packed)}, {y, forward_}, *cpu_, &GroupedLinear::forward,
+                           x, offsets, packed, y);
+    }
+    void input_gradient(Stream& stream, const Tensor& dy, const Tensor& offsets, const void* packed,
+                        const Tensor& dx) override {
+      async(stream).submit({dy, offsets, of(packed)}, {dx, backward_}, *cpu_,
+                           &GroupedLinear::input_gradient, dy, offsets, packed, dx);
+    }
+    void weight_gradient(Stream& stream, const Tensor& dy, const Tensor& x, const Tensor& offsets,
+                         const Tensor& dw, tensor::Gradient gradient) override {
+      async(stream).submit({dy, x, offsets}, {dw, backward_}, *cpu_,
+                           &GroupedLinear::weight_gradient, dy, x, offsets, dw, gradient);
+    }
+
+   private:
+    Piece of(const void* packed) const { return {packed, packed_bytes()}; }
+
+    const std::unique_ptr<GroupedLinear> cpu_;
     Piece forward_{nullptr, 0}, backward_{nullptr, 0};
   };
 
