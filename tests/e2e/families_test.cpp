@@ -34,7 +34,8 @@ const Family kFamiliesOfRuns[] = {
       {"model.moe_intermediate_size", "48"},
       {"model.router_aux_loss_coef", "0.05"},
       {"model.router_z_loss_coef", "0.01"},
-      {"model.config", "'{\"mlp_only_layers\": [1], \"norm_topk_prob\": false}'"}}}};
+      {"model.norm_topk_prob", "false"},
+      {"model.config", "'{\"mlp_only_layers\": [1]}'"}}}};
 
 /// Meshes whose losses have the same bits: they differ in stages, schedule and recompute alone.
 const std::vector<std::vector<Keys>> kMeshes = {
