@@ -67,6 +67,27 @@ LargestCollective of_activations(const RankAssembly& part) {
       .reduced(3 * rows, kFloat);
 }
 
+/// Groups in which divided weights are gathered; those of experts among the replicas that hold
+/// these.
+void add_groups_of_weights(const RankAssembly& part, const stages::GradientTraffic& traffic,
+                           std::vector<RankGroup>& groups) {
+  const stages::StateSharding& state = part.stage.state;
+  if (!state.weights) return;
+  const std::string name = "weights of stage " + std::to_string(part.place.stage) + ", ";
+  const auto add = [&](GroupKind kind, const std::string& what, const std::vector<int>& ranks,
+                       int at_once) {
+    if (ranks.empty()) return;
+    const auto memory = LargestCollective(ranks).gathered(traffic.slice, kFloat).room(at_once);
+    groups.push_back({.kind = kind, .name = name + what, .ranks = ranks, .memory = memory});
+  };
+  const std::vector<int> all = sharing_ranks(part), holders = expert_sharing_ranks(part);
+  add(GroupKind::forward_weights, "forwards", all, traffic.forward_gathers);
+  add(GroupKind::expert_forward_weights, "experts, forwards", holders, traffic.forward_gathers);
+  if (!state.reshards) return;
+  add(GroupKind::backward_weights, "backwards", all, traffic.backward_gathers);
+  add(GroupKind::expert_backward_weights, "experts, backwards", holders, traffic.backward_gathers);
+}
+
 /// Rows that travel to a replica's experts and back: all that a microbatch has may go to one of the
 /// neighbours, which uneven loads seldom come near. The memory of messages that never come is not
 /// touched.
@@ -101,7 +122,6 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
                : largest.reduced(traffic.bucket, tensor::size_of(spec.data_parallel.wire));
   };
   const LargestCollective activations = of_activations(part);
-  const LargestCollective weights = LargestCollective(sharing).gathered(traffic.slice, kFloat);
 
   std::vector<RankGroup> groups;
   const auto add = [&](GroupKind kind, const std::string& name, const std::vector<int>& ranks,
@@ -115,7 +135,7 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
   };
   using enum GroupKind;
   const std::string stage = " of stage " + std::to_string(part.place.stage);
-  const std::string shards = "shards" + stage + ", ", gathered = "weights" + stage + ", ";
+  const std::string shards = "shards" + stage + ", ";
   add_reduced(tied, "tied embedding", part.tied_ranks, traffic.tied, 1);
   add(replicas, "replicas" + stage, sharing, of_replicas(sharing).room(buckets));
   add_reduced(instances, "instances" + stage, instance_ranks(part), traffic.slice, buckets);
@@ -124,10 +144,7 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
   if (state.twins)
     add(twins, "twins" + stage, sharing,
         LargestCollective(sharing).forwarded(traffic.slice, kFloat).room(1));
-  if (state.weights)
-    add(forward_weights, gathered + "forwards", sharing, weights.room(traffic.forward_gathers));
-  if (state.weights && state.reshards)
-    add(backward_weights, gathered + "backwards", sharing, weights.room(traffic.backward_gathers));
+  add_groups_of_weights(part, traffic, groups);
   if (const std::vector<int>& pair = part.mirror_ranks; !pair.empty())
     add_reduced(
         mirror,

@@ -22,11 +22,13 @@ enum class GroupKind {
   kv_head,          ///< the shards that have the same key and value heads
   forward_weights,  ///< as replicas, for divided weights that forwards gather
   backward_weights,
-  expert_forwards,   ///< those that share out the experts, for tokens of forwards
-  expert_backwards,  ///< for those of backwards
-  expert_replicas,   ///< as replicas, of those that hold the same experts
+  expert_forwards,         ///< those that share out the experts, for tokens of forwards
+  expert_backwards,        ///< for those of backwards
+  expert_replicas,         ///< as replicas, of those that hold the same experts
+  expert_forward_weights,  ///< as forward_weights, of those of experts
+  expert_backward_weights,
 };
-inline constexpr std::size_t kNumGroupKinds = 14;
+inline constexpr std::size_t kNumGroupKinds = 16;
 
 /// A group as its members make it.
 struct RankGroup {

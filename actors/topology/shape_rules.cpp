@@ -34,11 +34,6 @@ std::string fault_of_experts(const RunSpec& spec, const RunSpec::Mesh& mesh) {
   if (spec.model.adapter)
     return fmt::format("ep = {} with an adapter, whose base is whole on each replica; take ep = 1",
                        ep);
-  if (spec.data_parallel.divides_weights())
-    return fmt::format(
-        "ep = {} with data_parallel.sharding = 'optim_grads_params', which divides the weights of "
-        "experts once more, is not possible; nearest: sharding = 'optim_grads'",
-        ep);
   const int instances = spec.data_parallel.instances;  // each has all experts
   const int replicas = dp % instances == 0 ? dp / instances : dp;
   const auto is_possible = [&](int members) {

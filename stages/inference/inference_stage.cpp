@@ -84,8 +84,8 @@ InferenceStage::InferenceStage(const InferenceSpec& spec, tensor::Device& device
 
 void InferenceStage::lay_out_packed(Arena& arena) {
   for (BlockWeights& block : blocks_) {
-    const bool is_routed = static_cast<bool>(block.feed_forward.master.router);
-    const PackedBlock packed = block_.products().lay_out_packed(arena, is_routed);
+    Arena* const experts = block.feed_forward.master.router ? &arena : nullptr;
+    const PackedBlock packed = block_.products().lay_out_packed(arena, experts);
     block.attention.packed = packed.attention;
     block.feed_forward.packed = packed.feed_forward;
   }

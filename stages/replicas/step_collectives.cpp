@@ -42,7 +42,9 @@ std::string name_of_unit(const ParameterLayout& layout, const ModelConfig& model
   const int layer = layout.entries[static_cast<std::size_t>(first)].info.layer;
   if (layer == kEmbeddingLayer) return "embedding";
   if (layer == kPositionsLayer) return "positions";
-  return layer == model.num_hidden_layers ? "head" : "layer " + std::to_string(layer);
+  if (layer == model.num_hidden_layers) return "head";
+  const bool has_experts = layout.has_experts(layout.buckets[static_cast<std::size_t>(bucket)]);
+  return (has_experts ? "experts of layer " : "layer ") + std::to_string(layer);
 }
 
 /// Elements of those parameters of a bucket for which `is_one` holds.
@@ -115,6 +117,10 @@ std::vector<PlannedCollectives> plan_collectives(const DataParallelSpec& spec,
   }
   PlannedCollectives exchanged{"all-reduce"}, forwarded{"all-to-all"}, gathered{"all-gather"};
   PlannedCollectives gathered_experts = gathered;
+  const auto add_gathered = [&](const Bucket& bucket) {
+    const bool is_expert = layout.has_experts(bucket);
+    if (state.count_of(is_expert) > 1) add(is_expert ? gathered_experts : gathered, bucket.size());
+  };
   for (std::size_t b = 0; b < layout.buckets.size(); ++b) {
     const bool is_head_use = static_cast<int>(b) == layout.head_use;
     const std::int64_t size = layout.buckets[b].size(), slice = layout.kept[b].size;
@@ -126,13 +132,12 @@ std::vector<PlannedCollectives> plan_collectives(const DataParallelSpec& spec,
     add(exchanged, slice);
     if (is_head_use) continue;
     add(forwarded, slice);
-    if (!state.weights && is_shared) add(is_expert ? gathered_experts : gathered, size);
+    if (!state.weights) add_gathered(layout.buckets[b]);
   }
   if (state.weights) {
     const auto [forward, backward] = gathered_in(layout, state, order);
     for (const auto* units : {&forward, &backward})
-      for (const int unit : *units)
-        add(gathered, layout.buckets[static_cast<std::size_t>(unit)].size());
+      for (const int unit : *units) add_gathered(layout.buckets[static_cast<std::size_t>(unit)]);
   }
   std::vector<PlannedCollectives> all{reduced};
   if (experts.count > 0) all.push_back(experts);

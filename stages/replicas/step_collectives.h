@@ -23,8 +23,8 @@ struct PlannedCollectives {
 std::vector<std::vector<int>> reads_of(const StageSpec& stage, int chunk, Pass pass);
 
 /// The units of divided weights that a rank gathers in a step, in the order of each pass:
-/// "embedding", "positions", "layer 3", "head" (with the last norm). A unit that is still there is
-/// not gathered again.
+/// "embedding", "positions", "layer 3", "experts of layer 3" (that replicas share out), "head"
+/// (with the last norm). A unit that is still there is not gathered again.
 struct PlannedGathers {
   std::vector<std::string> forward, backward;
   int at_once = 0;  ///< units that each pass has room for

@@ -12,7 +12,8 @@ namespace {
 class UnitWeights final : public WeightExchange {
  public:
   UnitWeights(const DataParallelSpec& spec, Stage& stage, std::span<const SharedBucket> buckets,
-              const GradientGroups& groups, tensor::Device& device, CollectiveLog& log);
+              const GradientGroups& groups, const ExpertWeightGroups& experts,
+              tensor::Device& device, CollectiveLog& log);
   ~UnitWeights() override {
     for (Lane& lane : lanes_) {
       lane.slots.clear();
@@ -20,7 +21,10 @@ class UnitWeights final : public WeightExchange {
     }
   }
 
-  void begin_step() override { report_.clear(); }
+  void begin_step() override {
+    report_.clear();
+    if (expert_report_) expert_report_->clear();
+  }
   void expect(const UnitOrder& order) override;
   void share() override { is_stale_ = true; }
   void progress() override;
@@ -38,10 +42,12 @@ class UnitWeights final : public WeightExchange {
     bool is_packed = false;                ///< whether a node has waited for it
     double began_s = 0;
     std::unique_ptr<tensor::Event> released;  ///< reached when the nodes that read it have run
+    /// Reached when it has been copied from what this replica alone keeps, without a gather.
+    std::unique_ptr<tensor::Event> copied;
   };
   /// The slots of one pass.
   struct Lane {
-    tensor::ProcessGroup* group = nullptr;
+    tensor::ProcessGroup *group = nullptr, *experts = nullptr;
     Pass pass = Pass::forward;
     std::unique_ptr<tensor::Stream> stream;
     std::vector<Slot> slots;
@@ -60,6 +66,12 @@ class UnitWeights final : public WeightExchange {
   void gather_ahead(Lane& lane);
   void gather(Lane& lane, Slot& slot, int bucket);
   void take_time(Slot& slot);
+  CollectiveReport& report_of(int bucket) const {
+    return has_experts(bucket) ? *expert_report_ : report_;
+  }
+  bool has_experts(int bucket) const {
+    return buckets_[static_cast<std::size_t>(bucket)].memory.is_expert;
+  }
 
   Stage& stage_;
   const std::span<const SharedBucket> buckets_;
@@ -67,27 +79,33 @@ class UnitWeights final : public WeightExchange {
   const std::size_t ahead_;  // buckets
   CollectiveLog& log_;
   CollectiveReport& report_;
-  std::array<Lane, 2> lanes_;  // of forwards and evaluations, and of backwards
-  bool is_stale_ = true;       // whether weights have changed since slots were filled
+  CollectiveReport* const expert_report_;  // null: no replica shares its experts with another
+  std::array<Lane, 2> lanes_;              // of forwards and evaluations, and of backwards
+  bool is_stale_ = true;                   // whether weights have changed since slots were filled
 };
 
 UnitWeights::UnitWeights(const DataParallelSpec& spec, Stage& stage,
                          std::span<const SharedBucket> buckets, const GradientGroups& groups,
-                         tensor::Device& device, CollectiveLog& log)
+                         const ExpertWeightGroups& experts, tensor::Device& device,
+                         CollectiveLog& log)
     : stage_(stage),
       buckets_(buckets),
       reshards_(spec.reshards),
       ahead_(spec.overlaps_gather ? static_cast<std::size_t>(spec.prefetch) : 0),
       log_(log),
-      report_(log.add(groups.replicas.name, "all-gather")) {
+      report_(log.add(groups.replicas.name, "all-gather")),
+      expert_report_(experts.forward ? &log.add(groups.experts.name, "all-gather") : nullptr) {
   lanes_[0].group = groups.forward_weights;
   lanes_[1].group = groups.backward_weights;
+  lanes_[0].experts = experts.forward;
+  lanes_[1].experts = experts.backward;
   lanes_[1].pass = Pass::backward;
   for (const SharedBucket& bucket : buckets_) {
     const auto reserve = [&](Lane& lane, int slot) {
       const auto count = static_cast<std::size_t>(slot) + 1;
       while (lane.slots.size() < count)
-        lane.slots.emplace_back(Slot{.released = device.make_event()});
+        lane.slots.emplace_back(
+            Slot{.released = device.make_event(), .copied = device.make_event()});
     };
     reserve(lanes_[0], bucket.memory.forward_slot);
     reserve(lanes_[1], bucket.memory.backward_slot);
@@ -167,15 +185,21 @@ void UnitWeights::gather(Lane& lane, Slot& slot, int bucket) {
   slot.is_packed = false;
   slot.began_s = now_s();
   slot.released->wait(*lane.stream);
-  slot.gather =
-      lane.group->all_gather(*lane.stream, shared.memory.kept_weights, whole, shared.counts);
-  report_.add(whole);
+  tensor::ProcessGroup* const group = has_experts(bucket) ? lane.experts : lane.group;
+  if (!group) {
+    stage_.stream_of(lane.pass).device().ops().copy(*lane.stream, shared.memory.kept_weights,
+                                                    whole);
+    slot.copied->record(*lane.stream);
+    return;
+  }
+  slot.gather = group->all_gather(*lane.stream, shared.memory.kept_weights, whole, shared.counts);
+  report_of(bucket).add(whole);
 }
 
 /// Adds the time of a gather that is done.
 void UnitWeights::take_time(Slot& slot) {
   if (!slot.gather || !slot.is_packed || !slot.gather->done()) return;
-  log_.add_span(report_, slot.bucket, slot.began_s, *slot.gather);
+  log_.add_span(report_of(slot.bucket), slot.bucket, slot.began_s, *slot.gather);
   slot.gather.reset();
 }
 
@@ -199,13 +223,18 @@ double UnitWeights::open(Pass pass, const NodeEffects& node) {
     Slot& slot = slot_of(lane, bucket);
     TROUPE_ASSERT(slot.bucket == bucket);
     if (slot.is_packed) continue;
-    const double begin_s = now_s();
-    slot.gather->wait(stage_.stream_of(lane.pass));
-    waited_s += now_s() - begin_s;
+    if (slot.gather) {
+      const double begin_s = now_s();
+      slot.gather->wait(stage_.stream_of(lane.pass));
+      const double took_s = now_s() - begin_s;
+      report_of(bucket).exposed_s += took_s;
+      waited_s += took_s;
+    } else {
+      slot.copied->wait(stage_.stream_of(lane.pass));
+    }
     stage_.pack(bucket, lane.pass);
     slot.is_packed = true;
   }
-  report_.exposed_s += waited_s;
   return waited_s;
 }
 
@@ -214,8 +243,9 @@ double UnitWeights::open(Pass pass, const NodeEffects& node) {
 std::unique_ptr<WeightExchange> make_unit_weights(const DataParallelSpec& spec, Stage& stage,
                                                   std::span<const SharedBucket> buckets,
                                                   const GradientGroups& groups,
+                                                  const ExpertWeightGroups& experts,
                                                   tensor::Device& device, CollectiveLog& log) {
-  return std::make_unique<UnitWeights>(spec, stage, buckets, groups, device, log);
+  return std::make_unique<UnitWeights>(spec, stage, buckets, groups, experts, device, log);
 }
 
 }  // namespace troupe::stages

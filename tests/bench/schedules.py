@@ -1,5 +1,5 @@
 """Benchmarks of schedules: the simulator's predictions against the times of the runtime."""
-import itertools, json, re, statistics, subprocess
+import collections, itertools, json, re, statistics, subprocess
 
 from cluster import RunBox
 from live_run import LiveRun
@@ -177,3 +177,32 @@ def combined_hides_launched(bench):
     return Row(bench.name, bench.median("combined-1f1b: hidden"), "share", None,
                f"as if each message were waited for; interleaved: {bench.median('interleaved: hidden'):.3f}, "
                f"{exposed:.2f} ms exposed; combined: {bench.median('combined-1f1b: exposed s') * 1e3:.2f} ms")
+
+
+def stood_still(bench, run, ranks, count):
+    """The seconds that all ranks together stood still for collectives of passes in each of `count` whole steps."""
+    seconds, complete = collections.Counter(), collections.Counter()
+    with running(bench.troupe, "attach", run.dir, "--json", "--events", "actions", stdout=subprocess.PIPE,
+                 text=True) as reader:
+        while list(complete.values()).count(ranks) < count:
+            event = json.loads(reader.stdout.readline())
+            if event["kind"] != "actions":
+                continue
+            seconds[event["step"]] += sum(action["collective_s"] for action in event["actions"])
+            complete[event["step"]] += event["complete"]
+    return [seconds[step] for step, number in complete.items() if number == ranks]
+
+
+def moe_hides_launched(bench):
+    """moe_hides for a launched run of two stages and two replicas, from the actions that its ranks report."""
+    batch = dict(seq_len=256, micro=1, samples=16)
+    keys = ("model.kind=mixtral", "model.num_experts=4", "model.num_experts_per_tok=2", "model.vocab_size=256",
+            "mesh.dp=2", "mesh.ep=2", "checkpoint.interval=0", "recovery.neighbour_copies=false", "schedule.chunks=2")
+    for kind in ("interleaved", "combined-1f1b"):
+        with RunBox() as box, LiveRun(bench, box, kind, *keys, f"schedule.kind={kind}", pp=2, batch=batch) as run:
+            run.wait_for_step(1)  # the first step warms up
+            for seconds in stood_still(bench, run, 4, bench.repeats(9)):
+                bench.record(f"{kind}: exposed s", seconds)
+    beside, combined = (bench.median(f"{kind}: exposed s") for kind in ("interleaved", "combined-1f1b"))
+    return Row(bench.name, combined / beside, "share", None,
+               f"interleaved: {beside * 1e3:.1f} ms exposed a step, all ranks; combined: {combined * 1e3:.1f} ms")

@@ -66,6 +66,11 @@ BOOST_AUTO_TEST_CASE(shared_experts_train_as_those_of_one_process) {
       {"recompute", with(kTwo, {{"recompute.mode", "\"full\""}})},
       {"optim", with(kFour, {{"data_parallel.sharding", "\"optim\""}})},
       {"gradients", with(kFour, {{"data_parallel.sharding", "\"optim_grads\""}})},
+      {"weights", with(kFour, {{"data_parallel.sharding", "\"optim_grads_params\""}})},
+      {"all alone", with(kTwo, {{"data_parallel.sharding", "\"optim_grads_params\""},
+                                {"recompute.mode", "\"full\""}})},
+      {"gathered", with(kFour, {{"data_parallel.sharding", "\"optim_grads_params\""},
+                                {"data_parallel.reshard_after_forward", "false"}})},
       {"alone", with(kTwo, {{"data_parallel.sharding", "\"optim_grads\""}})},
       {"instances", with(kExperts, {{"mesh.dp", "8"},
                                     {"mesh.ep", "2"},
@@ -164,8 +169,6 @@ BOOST_AUTO_TEST_CASE(a_manifest_that_cannot_share_experts_out_is_refused) {
   refused("three", with(kTwo, {{"mesh.ep", "3"}}),
           "mesh.ep = 3 must divide the 4 experts of a layer (model.num_experts) and the 2 replicas "
           "(dp); nearest: ep = 2");
-  refused("weights", with(kTwo, {{"data_parallel.sharding", "\"optim_grads_params\""}}),
-          "nearest: sharding = 'optim_grads'");
   refused("dense", {{"mesh.dp", "2"}, {"mesh.ep", "2"}}, "nearest: ep = 1");
   refused("etp", with(kTwo, {{"mesh.etp", "1"}}), "mesh.tp");
 }

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "tensor/errors/error.h"
 #include "tests/support/families.h"
 #include "tests/support/pipeline.h"
 #include "tests/support/test_device.h"
@@ -34,6 +35,7 @@ struct Setup {
   bool packed = false;
   /// The same token everywhere, so that few experts have all rows, and some none.
   bool uneven = false;
+  std::int64_t capacity = 0;
 };
 
 stages::ModelConfig model_of(const Setup& setup) {
@@ -46,7 +48,9 @@ stages::ModelConfig model_of(const Setup& setup) {
                                   .vocab_size = kVocab,
                                   .initializer_range = 0.1,
                                   .hidden_dropout = setup.dropout};
-  return as_family(sizes, setup.family);
+  stages::ModelConfig model = as_family(sizes, setup.family);
+  model.experts.capacity = setup.capacity;
+  return model;
 }
 
 Tokens tokens_of(const Setup& setup, int microbatch) {
@@ -224,6 +228,25 @@ BOOST_AUTO_TEST_CASE(cuts_orders_and_recompute_change_no_bit) {
       check_same(plain, other);
     }
   }
+}
+
+// All tokens are one, so that some expert of the first layer has all of a microbatch.
+BOOST_AUTO_TEST_CASE(an_expert_with_too_many_tokens_ends_the_run) {
+  Setup setup{.family = "mixtral", .uneven = true, .capacity = kMicro * kSeqLen};
+  train(setup, 0, 1, {});
+  setup.ep = 2;
+  check_close(setup);
+  setup.capacity = kMicro * kSeqLen - 1;
+  const auto names_it = [](const Error& error) {
+    const std::string text = error.what();
+    BOOST_TEST_MESSAGE(text);
+    return error.kind() == ErrorKind::data && text.find("layer 0") != std::string::npos &&
+           text.find("has 18 tokens") != std::string::npos &&
+           text.find("expert_capacity = 17") != std::string::npos;
+  };
+  BOOST_CHECK_EXCEPTION(train_all(setup), Error, names_it);
+  setup.ep = 1;
+  BOOST_CHECK_EXCEPTION(train_all(setup), Error, names_it);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

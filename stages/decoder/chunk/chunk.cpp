@@ -87,8 +87,10 @@ void Chunk::name_parameters(const Parameters& parameters) {
         row.ends[i].reads = keep(layout.buckets_of(*node.module, layer));
     }
   if (!parameters.divides_weights()) return;
-  for (std::size_t i = 0; i < layers_.num_blocks(); ++i)
+  for (std::size_t i = 0; i < layers_.num_blocks(); ++i) {
     unit_of_block_.push_back(layout.buckets_of(Module::attention, layer_of(i)).front());
+    unit_of_experts_.push_back(layout.bucket_of_experts(layer_of(i)));
+  }
   if (spec.head) unit_of_head_ = layout.buckets_of(Module::head, 0).front();
 }
 
@@ -109,10 +111,15 @@ void Chunk::pack(int bucket, Pass pass) const {
   const Layers& layers = *layers_.layers;
   const bool is_forward = pass == Pass::forward;
   tensor::Stream& stream = is_forward ? layers.streams->forward() : layers.streams->backward();
-  for (std::size_t i = 0; i < unit_of_block_.size(); ++i)
-    if (unit_of_block_[i] == bucket)
-      layers.block.products().pack(stream,
-                                   is_forward ? layers_.blocks[i] : layers_.backward_blocks[i]);
+  for (std::size_t i = 0; i < unit_of_block_.size(); ++i) {
+    const bool has_block = unit_of_block_[i] == bucket, has_experts = unit_of_experts_[i] == bucket;
+    if (!has_block && !has_experts) continue;
+    const LayerPart part = !has_block     ? LayerPart::experts
+                           : !has_experts ? LayerPart::others
+                                          : LayerPart::all;
+    layers.block.products().pack(stream,
+                                 is_forward ? layers_.blocks[i] : layers_.backward_blocks[i], part);
+  }
   if (unit_of_head_ == bucket)
     layers.head->pack(stream, is_forward ? layers_.head : layers_.backward_head);
 }

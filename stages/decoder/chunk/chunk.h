@@ -90,7 +90,8 @@ class Chunk {
   std::array<NodeRow, 4> rows_;           // by pass
   std::deque<std::vector<int>> numbers_;  // lists of NodeEffects, of rows_
   ChunkActivations activations_;
-  std::vector<int> unit_of_block_;  // bucket of each block's weights
+  // Buckets of each block's weights, and of those of its experts.
+  std::vector<int> unit_of_block_, unit_of_experts_;
   int unit_of_head_ = -1;           // and of the head's matrix
   const bool divides_gradients_;
   NodeGate* gate_ = nullptr;

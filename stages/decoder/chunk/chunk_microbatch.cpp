@@ -25,8 +25,11 @@ void Chunk::begin_microbatch(const ForwardCall& call, ChunkSlot& slot) const {
     layers.ops->copy(layers.streams->forward(), host_tokens(bounds), starts);
   }
   for (BlockActivations& block : slot.blocks) block.attention.attention.documents = starts;
-  for (std::size_t i = 0; i < slot.blocks.size(); ++i)
-    slot.blocks[i].feed_forward.routed.received.counts = &slot.row_counts[i];
+  for (std::size_t i = 0; i < slot.blocks.size(); ++i) {
+    RoutedActivations& routed = slot.blocks[i].feed_forward.routed;
+    routed.received.counts = &slot.row_counts[i];
+    routed.choice.layer = layers_.spec.first_layer + static_cast<int>(i);
+  }
   if (&slot == &activations_.evaluation) return;
   count_tokens(call, slot);
   slot.embedding.dropout = layers.dropout.of_embedding(call.place, slot.tokens);

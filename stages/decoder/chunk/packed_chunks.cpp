@@ -16,8 +16,13 @@ std::vector<PackedChunk::Matrices> lay_out_matrices(const StageSpec& spec,
     PackedChunk::Matrices& matrices = all.emplace_back();
     for (int layer = chunk.first_layer; layer < chunk.end_layer; ++layer)
       place(layout.bucket_of(layer), [&](Arena& arena) {
-        matrices.blocks.push_back(
-            layers.block.products().lay_out_packed(arena, is_routed(spec.model, layer)));
+        const auto lay_out = [&](Arena* experts) {
+          matrices.blocks.push_back(layers.block.products().lay_out_packed(arena, experts));
+        };
+        if (!is_routed(spec.model, layer)) return lay_out(nullptr);
+        place(layout.bucket_of_experts(layer), [&](Arena& experts) {
+          lay_out(layout.bucket_of_experts(layer) == layout.bucket_of(layer) ? &arena : &experts);
+        });
       });
     if (chunk.head)
       place(layout.bucket_of_head(spec.model),

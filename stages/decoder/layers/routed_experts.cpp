@@ -53,7 +53,8 @@ RoutedExperts::RoutedExperts(const LayerSpec& spec, tensor::Device& device,
       out_(grouped(device, shape_, like, shape_.M, shape_.C)),
       exchange_(spec.experts.size > 1 ? std::make_unique<ExpertExchange>(spec, device) : nullptr),
       capacity_(spec.model.experts.capacity),
-      host_(capacity_ > 0 ? std::make_unique<tensor::HostCopies>(device) : nullptr) {
+      host_(capacity_ > 0 && is_training_ ? std::make_unique<tensor::HostCopies>(device)
+                                          : nullptr) {
   const double of_layer =
       spec.parallel.shard > 0
           ? 0
@@ -65,14 +66,17 @@ RoutedExperts::RoutedExperts(const LayerSpec& spec, tensor::Device& device,
 
 // --- memory
 
-PackedSublayer RoutedExperts::lay_out_packed(Arena& arena) const {
-  return {.in = arena.take_bytes(in_->packed_bytes()),
-          .out = arena.take_bytes(out_->packed_bytes()),
+PackedSublayer RoutedExperts::lay_out_packed(Arena& arena, Arena& experts) const {
+  return {.in = experts.take_bytes(in_->packed_bytes()),
+          .out = experts.take_bytes(out_->packed_bytes()),
           .router = arena.take_bytes(router_->packed_bytes())};
 }
 
-void RoutedExperts::pack(tensor::Stream& stream, const SublayerWeights& weights) const {
-  router_->pack(stream, weights.master.router, weights.packed.router);
+void RoutedExperts::pack(tensor::Stream& stream, const SublayerWeights& weights,
+                         LayerPart part) const {
+  if (part != LayerPart::experts)
+    router_->pack(stream, weights.master.router, weights.packed.router);
+  if (part == LayerPart::others) return;
   in_->pack(stream, weights.master.in.weight, weights.packed.in);
   out_->pack(stream, weights.master.out.weight, weights.packed.out);
 }
@@ -191,11 +195,10 @@ void RoutedExperts::check_capacity(tensor::Stream& stream, const RouterChoice& c
   const auto* offsets = host_->on_host(choice.offsets).as<std::int32_t>();
   for (std::int64_t e = 0; e < shape_.E; ++e)
     if (const std::int64_t rows = offsets[e + 1] - offsets[e]; rows > capacity_)
-      throw Error(
-          ErrorKind::data,
-          fmt::format("expert {} has {} rows of a microbatch, more than expert_capacity = {}; "
-                      "expert_capacity = 0 sets no bound",
-                      e, rows, capacity_));
+      throw Error(ErrorKind::data,
+                  fmt::format("expert {} of layer {} has {} tokens of a microbatch, more than "
+                              "expert_capacity = {}; nearest: {}, or 0 for no bound",
+                              e, choice.layer, rows, capacity_, rows));
 }
 
 RoutedExperts::Rows RoutedExperts::rows_of(const RoutedActivations& kept) const {

@@ -30,8 +30,9 @@ class RoutedExperts {
   /// `like` gives all but the sizes of the products.
   RoutedExperts(const LayerSpec& spec, tensor::Device& device, const tensor::LinearShape& like);
 
-  PackedSublayer lay_out_packed(Arena& arena) const;
-  void pack(tensor::Stream& stream, const SublayerWeights& weights) const;
+  /// `experts`: where matrices of experts lie.
+  PackedSublayer lay_out_packed(Arena& arena, Arena& experts) const;
+  void pack(tensor::Stream& stream, const SublayerWeights& weights, LayerPart part) const;
   void add_packed_copies(const SublayerWeights& weights, std::vector<PackedCopy>& copies) const;
   tensor::ScratchBytes scratch_bytes() const;
   void set_scratch(const tensor::Scratch& scratch) const;
@@ -151,7 +152,7 @@ class RoutedExperts {
   std::unique_ptr<tensor::GroupedLinear> in_, out_;
   std::unique_ptr<ExpertExchange> exchange_;  ///< null unless replicas share experts out
   std::int64_t capacity_;
-  std::unique_ptr<tensor::HostCopies> host_;  ///< null without a capacity
+  std::unique_ptr<tensor::HostCopies> host_;  ///< null where no capacity is checked
 };
 
 }  // namespace troupe::stages

@@ -29,6 +29,7 @@ struct RouterChoice {
   /// Which tokens of the microbatch are no padding, and how many; empty: all.
   tensor::Tensor counted;  // [T]  i32
   std::int64_t num_counted = 0;
+  int layer = 0;  ///< of the model, for errors
 };
 
 /// How many rows travel for one microbatch in one layer, in the host's memory, with a number for

@@ -42,8 +42,8 @@ SublayerProducts::SublayerProducts(const LayerSpec& spec, tensor::Device& device
       out_adapter(adapter(spec, device, module, like, Field::out_weight)),
       inner(inner_width) {}
 
-PackedSublayer SublayerProducts::lay_out_packed(Arena& arena, bool is_routed) const {
-  if (is_routed) return routed->lay_out_packed(arena);
+PackedSublayer SublayerProducts::lay_out_packed(Arena& arena, Arena* experts) const {
+  if (experts) return routed->lay_out_packed(arena, *experts);
   PackedSublayer packed{.in = arena.take_bytes(in->packed_bytes()),
                         .out = arena.take_bytes(out->packed_bytes())};
   if (in_adapter) packed.in_adapter = in_adapter->lay_out_packed(arena);
@@ -51,8 +51,10 @@ PackedSublayer SublayerProducts::lay_out_packed(Arena& arena, bool is_routed) co
   return packed;
 }
 
-void SublayerProducts::pack(tensor::Stream& stream, const SublayerWeights& weights) const {
-  if (weights.master.router) return routed->pack(stream, weights);
+void SublayerProducts::pack(tensor::Stream& stream, const SublayerWeights& weights,
+                            LayerPart part) const {
+  if (weights.master.router) return routed->pack(stream, weights, part);
+  if (part == LayerPart::experts) return;
   in->pack(stream, weights.master.in.weight, weights.packed.in);
   out->pack(stream, weights.master.out.weight, weights.packed.out);
   pack_adapters(stream, weights);
@@ -111,14 +113,15 @@ BlockProducts::BlockProducts(const LayerSpec& spec, tensor::Device& device,
                  SublayerProducts(spec, device, Module::feed_forward, like, LayerShape(spec).H,
                                   LayerShape(spec).F)} {}
 
-PackedBlock BlockProducts::lay_out_packed(Arena& arena, bool is_routed) const {
+PackedBlock BlockProducts::lay_out_packed(Arena& arena, Arena* experts) const {
   return {.attention = attention.lay_out_packed(arena),
-          .feed_forward = feed_forward.lay_out_packed(arena, is_routed)};
+          .feed_forward = feed_forward.lay_out_packed(arena, experts)};
 }
 
-void BlockProducts::pack(tensor::Stream& stream, const BlockWeights& weights) const {
-  attention.pack(stream, weights.attention);
-  feed_forward.pack(stream, weights.feed_forward);
+void BlockProducts::pack(tensor::Stream& stream, const BlockWeights& weights,
+                         LayerPart part) const {
+  attention.pack(stream, weights.attention, part);
+  feed_forward.pack(stream, weights.feed_forward, part);
 }
 
 void BlockProducts::pack_adapters(tensor::Stream& stream, const BlockWeights& weights) const {

@@ -33,8 +33,10 @@ struct SublayerProducts {
                    const tensor::LinearShape& like, std::int64_t inner_width,
                    std::int64_t hidden_width);
 
-  PackedSublayer lay_out_packed(Arena& arena, bool is_routed = false) const;
-  void pack(tensor::Stream& stream, const SublayerWeights& weights) const;
+  /// `experts`: where matrices of experts lie; null: in a layer that has none.
+  PackedSublayer lay_out_packed(Arena& arena, Arena* experts = nullptr) const;
+  void pack(tensor::Stream& stream, const SublayerWeights& weights,
+            LayerPart part = LayerPart::all) const;
   /// Packs the matrices of adapters alone.
   void pack_adapters(tensor::Stream& stream, const SublayerWeights& weights) const;
   void add_packed_copies(const SublayerWeights& weights, std::vector<PackedCopy>& copies) const;
@@ -50,9 +52,10 @@ struct SublayerProducts {
 struct BlockProducts : BranchPair<SublayerProducts> {
   BlockProducts(const LayerSpec& spec, tensor::Device& device, const tensor::LinearShape& like);
 
-  /// `is_routed`: whether the layer's feed-forward has experts.
-  PackedBlock lay_out_packed(Arena& arena, bool is_routed) const;
-  void pack(tensor::Stream& stream, const BlockWeights& weights) const;
+  /// `experts`: where matrices of experts lie; null: in a layer that has none.
+  PackedBlock lay_out_packed(Arena& arena, Arena* experts) const;
+  void pack(tensor::Stream& stream, const BlockWeights& weights,
+            LayerPart part = LayerPart::all) const;
   void pack_adapters(tensor::Stream& stream, const BlockWeights& weights) const;
   void add_packed_copies(const BlockWeights& weights, std::vector<PackedCopy>& copies) const;
   tensor::ScratchBytes scratch_bytes() const;

@@ -55,6 +55,10 @@ struct PackedSublayer {
   PackedAdapter in_adapter, out_adapter;
 };
 
+/// Parts of a layer whose weights come at different times where replicas divide them and share
+/// experts out.
+enum class LayerPart { all, experts, others };
+
 struct SublayerWeights {
   SublayerParameters master;
   PackedSublayer packed;

@@ -68,7 +68,7 @@ std::ptrdiff_t chunk_of(const StageSpec& spec, const ParameterInfo& info) {
 /// reduced whenever a chunk's backward ends, so that no bucket has gradients of two chunks, or of
 /// both ends of one; nor one of experts that replicas share out and others; nor one of a tied
 /// matrix and others, because its slices are exchanged with another stage. Divided weights are
-/// gathered by unit: embedding, positions, each layer, norm and head.
+/// gathered by unit: embedding, positions, each layer, shared experts apart, norm and head.
 std::vector<Seam> seams_of(const StageSpec& spec, const ParameterLayout& layout) {
   const StateSharding& state = spec.state;
   const auto is_tied = [&](const ParameterInfo& info) {
@@ -247,7 +247,9 @@ std::size_t most_in_a_module(ModelConfig model, const Of& of) {
 void lay_out_slots(const StageSpec& spec, ParameterLayout& layout) {
   std::vector<int> order = backward_order(layout);
   const auto field = [](const ParameterInfo& info) { return static_cast<int>(info.field); };
-  const auto unit = [](const ParameterInfo& info) { return info.layer; };
+  const auto unit = [&](const ParameterInfo& info) {
+    return 2 * info.layer + (spec.sharding.ep > 1 && info.expert >= 0 ? 1 : 0);
+  };
   if (spec.state.gradients)
     layout.gradient_slots = take_turns(layout, order, 1 + most_in_a_module(spec.model, field));
   if (!spec.state.weights) return;
@@ -302,6 +304,14 @@ int ParameterLayout::bucket_of(int layer) const {
   const auto found = std::ranges::find_if(entries, has_layer);
   TROUPE_ASSERT(found != entries.end());
   return found->bucket;
+}
+
+int ParameterLayout::bucket_of_experts(int layer) const {
+  const auto is_one = [&](const Entry& entry) {
+    return entry.info.layer == layer && entry.is_expert;
+  };
+  const auto found = std::ranges::find_if(entries, is_one);
+  return found == entries.end() ? bucket_of(layer) : found->bucket;
 }
 
 int ParameterLayout::bucket_of_head(const ModelConfig& model) const {

@@ -96,6 +96,8 @@ struct ParameterLayout {
   /// matrix.
   int bucket_of(int layer) const;
   int bucket_of_head(const ModelConfig& model) const;
+  /// That with the experts of a layer, which is bucket_of() it unless replicas share experts out.
+  int bucket_of_experts(int layer) const;
   /// Whether a bucket's parameters are matrices of experts (StateBucket::is_expert).
   bool has_experts(const Bucket& bucket) const {
     return entries[static_cast<std::size_t>(bucket.parameters.first)].is_expert;

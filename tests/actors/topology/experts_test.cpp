@@ -176,8 +176,6 @@ BOOST_AUTO_TEST_CASE(a_mesh_that_cannot_share_experts_out_is_refused) {
   divided.data_parallel.division = stages::StateDivision::optim;
   divided.data_parallel.instances = 2;
   BOOST_TEST(fault(divided).find("nearest: ep = 4") != std::string::npos);
-  divided.data_parallel.division = stages::StateDivision::optim_grads_params;
-  BOOST_TEST(fault(divided).find("'optim_grads'") != std::string::npos);
   RunSpec dense = test::small_run(1, 2);
   dense.mesh.ep = 2;
   BOOST_TEST(fault(dense).find("nearest: ep = 1") != std::string::npos);
