@@ -59,14 +59,6 @@ std::string fault_of_widths(const RunSpec& spec, const RunSpec::Mesh& mesh,
           "in bfloat16; take data_parallel.sharding none or optim, and grad_reduce_dtype float32",
           share, mesh.width(0).dp, mesh.width(mesh.pp - 1).dp);
   }
-  if (spec.batch.documents == stages::Documents::packed) {
-    if (mesh.tp > 1)
-      return "packed documents (batch.documents) need stages of one shard where these differ; take "
-             "padded ones";
-    if (spec.model.hidden_dropout > 0 || spec.model.attention_dropout > 0)
-      return "packed documents (batch.documents) with dropout (model.hidden_dropout, "
-             "model.attention_dropout) need stages of equal dp; take padded ones";
-  }
   const bool divides = spec.data_parallel.division != stages::StateDivision::none;
   if (divides && spec.recovery.neighbour_copies && spec.recovery.copy_interval > 1)
     return fmt::format(
