@@ -56,6 +56,16 @@ std::int64_t num_tokens(const RunSpec& spec, const RankAssembly& part) {
   return spec.batch.global / replicas / part.stage.micro * numbers + 2;
 }
 
+/// For the sum of the gradients of a tied matrix, of which a rank has so many elements.
+CollectiveMemory of_tied_matrix(const RankAssembly& part, std::int64_t elements) {
+  LargestCollective largest(part.tied_ranks);
+  if (part.tied_parts.empty())
+    largest.reduced(elements, kFloat);
+  else
+    largest.gathered(part.tied_parts.largest, kFloat);
+  return largest.room(1);
+}
+
 }  // namespace
 
 std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) {
@@ -90,7 +100,7 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
   using enum GroupKind;
   const std::string stage = " of stage " + std::to_string(part.place.stage);
   const std::string shards = "shards" + stage + ", ", gathered = "weights" + stage + ", ";
-  add_reduced(tied, "tied embedding", part.tied_ranks, traffic.tied, 1);
+  add(tied, "tied embedding", part.tied_ranks, of_tied_matrix(part, traffic.tied));
   add(replicas, "replicas" + stage, sharing, of_replicas.room(buckets));
   add_reduced(instances, "instances" + stage, instance_ranks(part), traffic.slice, buckets);
   // One after the other: pieces of one forward keep the wire busy, and twins are to take little

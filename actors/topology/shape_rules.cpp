@@ -46,19 +46,6 @@ std::string fault_of_widths(const RunSpec& spec, const RunSpec::Mesh& mesh,
   if (copies_of(schedule) > 1)
     if (std::string fault = fault_of_mirrors(mesh); !fault.empty())
       return fmt::format("schedule {}: {}", schedule.kind, fault);
-  if (spec.model.tie_word_embeddings && mesh.width(0) != mesh.width(mesh.pp - 1)) {
-    const std::string share =
-        "the first and the last stage share the embedding's matrix (model.tie_word_embeddings), "
-        "so ";
-    if (mesh.width(0).tp != mesh.width(mesh.pp - 1).tp)
-      return fmt::format("{}they must have the same tp, but have {} and {}", share,
-                         mesh.width(0).tp, mesh.width(mesh.pp - 1).tp);
-    if (spec.data_parallel.divides_gradients() || spec.data_parallel.wire != tensor::DType::f32)
-      return fmt::format(
-          "{}they must have the same dp, but have {} and {}, where gradients are divided or travel "
-          "in bfloat16; take data_parallel.sharding none or optim, and grad_reduce_dtype float32",
-          share, mesh.width(0).dp, mesh.width(mesh.pp - 1).dp);
-  }
   const bool divides = spec.data_parallel.division != stages::StateDivision::none;
   if (divides && spec.recovery.neighbour_copies && spec.recovery.copy_interval > 1)
     return fmt::format(

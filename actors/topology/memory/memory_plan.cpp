@@ -115,10 +115,11 @@ RanksMemory memory_of_ranks(const RunSpec& spec, const ClusterShape& shape, Rank
   return memory;
 }
 
-/// Adds what a rank of the first replica takes for its edges.
+/// Adds what a rank of the first replica takes for what it exchanges with other stages.
 void add_edges(const RunSpec& spec, const ClusterShape& shape, const RankAssembly& part, int rank,
                RankMemory& memory) {
   memory.allocated.pools = pool_bytes(part, rank) + own_copies_bytes(spec, shape, rank);
+  memory.allocated.buckets += stages::TiedSums::bytes(part.tied_parts);
   if (memory.on_gpu) place_edges(part, rank, spec.cluster.edges, memory);
 }
 
