@@ -25,8 +25,7 @@ std::string fault_of_shards(const RunSpec& spec, bool sequence_parallel, int tp)
          "; nearest: tp = " + std::to_string(nearest);
 }
 
-std::string fault_of_widths(const RunSpec& spec, const RunSpec::Mesh& mesh,
-                            const RunSpec::Schedule& schedule) {
+std::string fault_of_widths(const RunSpec::Mesh& mesh, const RunSpec::Schedule& schedule) {
   if (mesh.is_even()) return "";
   const auto stage = [&](int i) {
     return fmt::format("stage {} has dp = {}", i, mesh.width(i).dp);
@@ -46,12 +45,6 @@ std::string fault_of_widths(const RunSpec& spec, const RunSpec::Mesh& mesh,
   if (copies_of(schedule) > 1)
     if (std::string fault = fault_of_mirrors(mesh); !fault.empty())
       return fmt::format("schedule {}: {}", schedule.kind, fault);
-  const bool divides = spec.data_parallel.division != stages::StateDivision::none;
-  if (divides && spec.recovery.neighbour_copies && spec.recovery.copy_interval > 1)
-    return fmt::format(
-        "recovery.copy_interval = {} needs stages of equal dp and tp where data_parallel.sharding "
-        "divides the state; take 1",
-        spec.recovery.copy_interval);
   return "";
 }
 

@@ -210,10 +210,12 @@ BOOST_AUTO_TEST_CASE(losses_of_workers_change_no_bit) {
   const auto divided = [](const std::string& how) {
     return Keys{{"data_parallel.sharding", '"' + how + '"'}};
   };
-  const std::map<std::string, Keys> runs{{"none", {}},
-                                         {"optim", divided("optim")},
-                                         {"optim_grads_params", divided("optim_grads_params")},
-                                         {"seldom", {{"recovery.copy_interval", "3"}}}};
+  const std::map<std::string, Keys> runs{
+      {"none", {}},
+      {"optim", divided("optim")},
+      {"optim_grads_params", divided("optim_grads_params")},
+      {"seldom", {{"recovery.copy_interval", "3"}}},
+      {"seldom-divided", with(divided("optim_grads_params"), {{"recovery.copy_interval", "3"}})}};
   for (const auto& [sharding, more] : runs) {
     const Keys keys =
         with(with(stages(2, "{dp=2}, {dp=1}"),

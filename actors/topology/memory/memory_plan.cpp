@@ -25,8 +25,7 @@ std::int64_t pool_bytes(const RankAssembly& part, int rank) {
 /// What a rank keeps of its own state for a way back to a copied step.
 std::int64_t own_copies_bytes(const RunSpec& spec, const ClusterShape& shape, int rank) {
   if (!copies_state(spec, shape) || spec.recovery.copy_interval == 1) return 0;
-  return 2 * static_cast<std::int64_t>(sizeof(float)) *
-         size_of_units(units_of(spec, shape, rank), spec.model, sharding_of(shape, rank));
+  return 2 * static_cast<std::int64_t>(sizeof(float)) * size_of_kept(spec, shape, rank);
 }
 
 /// What a GPU's rank holds of edges in the memory of its GPU, and of the host besides.

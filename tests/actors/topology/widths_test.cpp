@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(widths_that_do_not_go_together_are_told) {
   const auto fault = [](Widths widths, auto change) {
     RunSpec spec = spec_of(std::move(widths));
     change(spec);
-    return fault_of_widths(spec, spec.mesh, spec.schedule);
+    return fault_of_widths(spec.mesh, spec.schedule);
   };
   const auto nothing = [](RunSpec&) {};
   const auto has = [](const std::string& text, const std::string& part) {
@@ -207,14 +207,6 @@ BOOST_AUTO_TEST_CASE(widths_that_do_not_go_together_are_told) {
   const auto mirrored = [](RunSpec& spec) { spec.schedule.kind = "dualpipe"; };
   BOOST_TEST(has(fault({{.dp = 2}, {.dp = 1}}, mirrored), "stages 0 and 1"));
   BOOST_TEST(fault({{.dp = 2}, {.dp = 1}, {.dp = 1}, {.dp = 2}}, mirrored).empty());
-  const auto copy_seldom = [](RunSpec& spec) { spec.recovery.copy_interval = 4; };
-  BOOST_TEST(fault({{.dp = 2}, {.dp = 1}}, copy_seldom).empty());
-  BOOST_TEST(has(fault({{.dp = 2}, {.dp = 1}},
-                       [&](RunSpec& spec) {
-                         copy_seldom(spec);
-                         spec.data_parallel.division = stages::StateDivision::optim;
-                       }),
-                 "copy_interval = 4"));
 }
 
 // The replicas of both ends add their uses of a tied matrix in one sum.
