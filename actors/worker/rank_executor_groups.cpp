@@ -42,18 +42,18 @@ void RankExecutor::make_groups(RankConfiguration& now) {
        .experts = {.forward = group(expert_forwards), .backward = group(expert_backwards)}});
   stages::DataParallelSpec spec = spec_.data_parallel;
   spec.microbatches = static_cast<int>(spec_.batch.microbatches(configuration.shape.mesh.dp));
-  now.data_parallel =
-      stages::make_data_parallel(spec, now.stage(),
-                                 {.tied = named(tied),
-                                  .tied_sums_replicas = now.part.tied_ranks.size() > 2,
-                                  .mirror = named(mirror),
-                                  .replicas = named(replicas),
-                                  .instances = named(instances),
-                                  .twins = named(twins),
-                                  .forward_weights = group(forward_weights),
-                                  .backward_weights = group(backward_weights),
-                                  .experts = named(expert_replicas)},
-                                 *device_);
+  now.data_parallel = stages::make_data_parallel(
+      spec, now.stage(),
+      {.tied = named(tied),
+       .tied_sums_replicas = now.part.tied_parts.empty() && now.part.tied_ranks.size() > 2,
+       .tied_parts = now.part.tied_parts,
+       .mirror = named(mirror),
+       .replicas = named(replicas),
+       .instances = named(instances),
+       .twins = named(twins),
+       .forward_weights = group(forward_weights),
+       .backward_weights = group(backward_weights)},
+      *device_);
   refuse_if_interrupted(configuration.number);
 }
 
