@@ -9,6 +9,7 @@
 #include "actors/topology/boundary.h"
 #include "actors/topology/state/state_parts.h"
 #include "actors/topology/state/state_plan.h"
+#include "actors/topology/state/tied_parts.h"
 #include "actors/topology/validation.h"
 #include "schedules/analysis/ahead.h"
 #include "stages/storage/xxh64.h"
@@ -79,6 +80,7 @@ stages::StageSpec stage_spec(const Assembly& assembly, const RunSpec& spec,
                           .recompute = spec.recompute,
                           .micro = shape.mesh.micro_of(place.stage, spec.batch.micro),
                           .lanes = shape.mesh.lanes_of(place.stage),
+                          .row_multiple = row_multiple_of(spec, shape.mesh),
                           .seq_len = spec.batch.seq_len,
                           .documents = spec.batch.documents,
                           .global_tokens = spec.global_tokens(),
@@ -127,10 +129,16 @@ std::vector<int> tied_ranks_of(const RunSpec& spec, const ClusterShape& shape, R
   const bool are_alike = shape.mesh.width(first) == shape.mesh.width(last);
   for (const int use : {first, last}) {
     place.stage = use;
-    if (are_alike)
+    if (are_alike) {
       ranks.push_back(rank_at(shape.mesh, place));
-    else
-      std::ranges::copy(ranks_along(shape.mesh, place, Axis::dp), std::back_inserter(ranks));
+      continue;
+    }
+    const int tp = shape.mesh.width(use).tp;
+    const bool has_same = tp == shape.mesh.width(use == first ? last : first).tp;
+    for (int shard = 0; shard < (has_same ? 1 : tp); ++shard) {
+      const RankPlace of{.stage = use, .shard = has_same ? place.shard : shard};
+      std::ranges::copy(ranks_along(shape.mesh, of, Axis::dp), std::back_inserter(ranks));
+    }
   }
   return ranks;
 }
@@ -159,6 +167,8 @@ RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const Cluste
   const int mirror = mirror_of(shape, rank);
   if (mirror >= 0) part.mirror_ranks = {std::min(rank, mirror), std::max(rank, mirror)};
   part.tied_ranks = tied_ranks_of(spec, shape, part.place);
+  if (!part.tied_ranks.empty() && exchanges_tied_sums(spec, shape))
+    part.tied_parts = tied_parts_of(spec, shape, part.tied_ranks, rank);
   const auto [dp, tp] = shape.mesh.width(part.place.stage);
   if (dp > 1) part.replica_ranks = ranks_along(shape.mesh, part.place, Axis::dp);
   if (tp > 1) part.shard_ranks = ranks_along(shape.mesh, part.place, Axis::tp);

@@ -9,6 +9,7 @@
 #include "schedules/analysis/validate.h"
 #include "schedules/plan/plan.h"
 #include "stages/decoder/stage/transformer_stage.h"
+#include "stages/replicas/tied_sums.h"
 #include "transport/edges/channel.h"
 
 namespace troupe::actors {
@@ -34,7 +35,9 @@ struct RankAssembly {
   int num_ahead = 0;              ///< schedules::actions_ahead()
   std::vector<int> inputs_ahead;  ///< schedules::inputs_ahead()
   std::vector<transport::Edge> edges;
-  std::vector<int> tied_ranks;     ///< tied_ranks_of()
+  std::vector<int> tied_ranks;  ///< tied_ranks_of()
+  /// tied_parts_of(), if exchanges_tied_sums(); else empty.
+  stages::TiedParts tied_parts;
   std::vector<int> mirror_ranks;   ///< the rank and its mirror_of(), ascending; empty without one
   std::vector<int> replica_ranks;  ///< ranks of the same shard in all replicas; empty if dp is 1
   std::vector<int> shard_ranks;    ///< ranks of the stage's shards in order; empty if tp is 1
@@ -44,7 +47,8 @@ struct RankAssembly {
 /// Ranks of the embedding and of the head, if these share a matrix and lie on two stages, of which
 /// the rank at `place` has one; else empty. They are those of the same replica and shard. If the
 /// two stages have not as many replicas, they are those of all replicas, first the embedding's, and
-/// the sum over them is that over replicas too.
+/// the sum over them is that over replicas too, unless what they keep of two sums is exchanged
+/// (exchanges_tied_sums()). If they have not as many shards, they are those of all shards too.
 std::vector<int> tied_ranks_of(const RunSpec& spec, const ClusterShape& shape, RankPlace place);
 
 RankAssembly part_of(const Assembly& assembly, const RunSpec& spec, const ClusterShape& shape,

@@ -1,6 +1,7 @@
 #include "actors/topology/boundary.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "stages/stage/row_sizes.h"
 
@@ -13,8 +14,9 @@ using transport::Piece;
 /// The most rows of a microbatch in a replica of a stage.
 std::int64_t rows_of(const RunSpec& spec, const RunSpec::Mesh& mesh, int stage) {
   const auto& batch = spec.batch;
+  const int multiple = row_multiple_of(spec, mesh);
   return stages::row_sizes(batch.documents, mesh.micro_of(stage, batch.micro) * batch.seq_len,
-                           mesh.width(stage).tp, mesh.lanes_of(stage))
+                           multiple > 0 ? multiple : mesh.width(stage).tp, mesh.lanes_of(stage))
       .capacity;
 }
 
@@ -54,6 +56,22 @@ ElementSpan slice_of(std::int64_t of_replica, const RunSpec::Mesh& mesh, const R
 }
 
 }  // namespace
+
+int row_multiple_of(const RunSpec& spec, const RunSpec::Mesh& mesh) {
+  const bool drops = spec.model.hidden_dropout > 0 || spec.model.attention_dropout > 0;
+  if (mesh.is_even() || spec.batch.documents != stages::Documents::packed) return 0;
+  if (mesh.tp == 1 && !drops) return 0;
+  int multiple = 1;
+  for (const RunSpec::Width& width : mesh.widths) multiple = std::lcm(multiple, width.tp);
+  return multiple;
+}
+
+int pieces_of(const RunSpec::Mesh& mesh, int stage) {
+  const auto ranks = [](const RunSpec::Width& width) { return width.dp * width.tp; };
+  int all = 1;
+  for (const RunSpec::Width& width : mesh.widths) all = std::lcm(all, ranks(width));
+  return all / ranks(mesh.width(stage));
+}
 
 ElementSpan elements_at(const RunSpec& spec, const RunSpec::Mesh& mesh, const RankPlace& place) {
   return slice_of(rows_of(spec, mesh, place.stage) * spec.model.hidden_size, mesh, place);

@@ -25,6 +25,16 @@ ElementSpan elements_at(const RunSpec& spec, const RunSpec::Mesh& mesh, const Ra
 /// `next`.
 std::vector<std::pair<int, int>> ranks_that_meet(const RunSpec::Mesh& mesh, int stage, int next);
 
+/// What the rows of a lane of packed documents are a multiple of where all lanes of a microbatch
+/// have as many (stages::FeedSpec::lanes_alike); 0: each has its own. They are alike where stages
+/// of different width have shards, which so have the same part of the rows in each microbatch, or
+/// dropout, which so finds the place of a row in the step.
+int row_multiple_of(const RunSpec& spec, const RunSpec::Mesh& mesh);
+
+/// The equal parts of a rank's slice of a tensor between stages, of which each edge of any stage
+/// has some whole ones.
+int pieces_of(const RunSpec::Mesh& mesh, int stage);
+
 /// Where two chunks meet whose stages send each other tensors.
 struct Boundary {
   int from_stage = 0;

@@ -107,6 +107,16 @@ void add_groups_of_tokens(const RankAssembly& part, std::vector<RankGroup>& grou
     groups.push_back({.kind = kind, .name = name + pass, .ranks = neighbours, .memory = memory});
 }
 
+/// For the sum of the gradients of a tied matrix, of which a rank has so many elements.
+CollectiveMemory of_tied_matrix(const RankAssembly& part, std::int64_t elements) {
+  LargestCollective largest(part.tied_ranks);
+  if (part.tied_parts.empty())
+    largest.reduced(elements, kFloat);
+  else
+    largest.gathered(part.tied_parts.largest, kFloat);
+  return largest.room(1);
+}
+
 }  // namespace
 
 std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) {
@@ -136,7 +146,7 @@ std::vector<RankGroup> groups_of(const RunSpec& spec, const RankAssembly& part) 
   using enum GroupKind;
   const std::string stage = " of stage " + std::to_string(part.place.stage);
   const std::string shards = "shards" + stage + ", ";
-  add_reduced(tied, "tied embedding", part.tied_ranks, traffic.tied, 1);
+  add(tied, "tied embedding", part.tied_ranks, of_tied_matrix(part, traffic.tied));
   add(replicas, "replicas" + stage, sharing, of_replicas(sharing).room(buckets));
   add_reduced(instances, "instances" + stage, instance_ranks(part), traffic.slice, buckets);
   // One after the other: pieces of one forward keep the wire busy, and twins are to take little

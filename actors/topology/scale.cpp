@@ -63,7 +63,7 @@ void check_mesh(const RunSpec& spec, const ClusterShape& shape) {
         !wrong.empty())
       refuse("--tp " + text(tp) + ": " + wrong);
   }
-  if (const std::string wrong = fault_of_widths(spec, mesh, shape.schedule); !wrong.empty())
+  if (const std::string wrong = fault_of_widths(mesh, shape.schedule); !wrong.empty())
     refuse(wrong);
   if (const std::string wrong = fault_of_experts(spec, mesh); !wrong.empty())
     refuse("--ep " + text(mesh.ep) + ": " + wrong);

@@ -49,8 +49,7 @@ std::string fault_of_experts(const RunSpec& spec, const RunSpec::Mesh& mesh) {
       replicas == dp ? "dp" : "dp / data_parallel.num_optimizer_instances", nearest);
 }
 
-std::string fault_of_widths(const RunSpec& spec, const RunSpec::Mesh& mesh,
-                            const RunSpec::Schedule& schedule) {
+std::string fault_of_widths(const RunSpec::Mesh& mesh, const RunSpec::Schedule& schedule) {
   if (mesh.is_even()) return "";
   const auto stage = [&](int i) {
     return fmt::format("stage {} has dp = {}", i, mesh.width(i).dp);
@@ -70,33 +69,6 @@ std::string fault_of_widths(const RunSpec& spec, const RunSpec::Mesh& mesh,
   if (copies_of(schedule) > 1)
     if (std::string fault = fault_of_mirrors(mesh); !fault.empty())
       return fmt::format("schedule {}: {}", schedule.kind, fault);
-  if (spec.model.tie_word_embeddings && mesh.width(0) != mesh.width(mesh.pp - 1)) {
-    const std::string share =
-        "the first and the last stage share the embedding's matrix (model.tie_word_embeddings), "
-        "so ";
-    if (mesh.width(0).tp != mesh.width(mesh.pp - 1).tp)
-      return fmt::format("{}they must have the same tp, but have {} and {}", share,
-                         mesh.width(0).tp, mesh.width(mesh.pp - 1).tp);
-    if (spec.data_parallel.divides_gradients() || spec.data_parallel.wire != tensor::DType::f32)
-      return fmt::format(
-          "{}they must have the same dp, but have {} and {}, where gradients are divided or travel "
-          "in bfloat16; take data_parallel.sharding none or optim, and grad_reduce_dtype float32",
-          share, mesh.width(0).dp, mesh.width(mesh.pp - 1).dp);
-  }
-  if (spec.batch.documents == stages::Documents::packed) {
-    if (mesh.tp > 1)
-      return "packed documents (batch.documents) need stages of one shard where these differ; take "
-             "padded ones";
-    if (spec.model.hidden_dropout > 0 || spec.model.attention_dropout > 0)
-      return "packed documents (batch.documents) with dropout (model.hidden_dropout, "
-             "model.attention_dropout) need stages of equal dp; take padded ones";
-  }
-  const bool divides = spec.data_parallel.division != stages::StateDivision::none;
-  if (divides && spec.recovery.neighbour_copies && spec.recovery.copy_interval > 1)
-    return fmt::format(
-        "recovery.copy_interval = {} needs stages of equal dp and tp where data_parallel.sharding "
-        "divides the state; take 1",
-        spec.recovery.copy_interval);
   return "";
 }
 

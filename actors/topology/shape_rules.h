@@ -22,8 +22,7 @@ std::string fault_of_experts(const RunSpec& spec, const RunSpec::Mesh& mesh);
 
 /// Why the stages of a mesh cannot have their widths; empty if they can, and for stages that are
 /// alike.
-std::string fault_of_widths(const RunSpec& spec, const RunSpec::Mesh& mesh,
-                            const RunSpec::Schedule& schedule);
+std::string fault_of_widths(const RunSpec::Mesh& mesh, const RunSpec::Schedule& schedule);
 
 /// Why two stages that keep copies of the same layers, as many from the first as from the last,
 /// cannot have their widths; empty if they can.

@@ -33,7 +33,7 @@ std::optional<ClusterShape> widened(const RunSpec& spec, const ClusterShape& cur
     widths[static_cast<std::size_t>(stage)].dp *= times;
     shape.mesh.set_widths(std::move(widths));
     if (shares_evenly(spec.batch, shape.mesh.dp) &&
-        fault_of_widths(spec, shape.mesh, shape.schedule).empty() &&
+        fault_of_widths(shape.mesh, shape.schedule).empty() &&
         fault_of_schedule(spec.batch, shape.mesh, shape.schedule).empty())
       return shape;
   }

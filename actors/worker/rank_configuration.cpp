@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "actors/topology/boundary.h"
 #include "tensor/errors/error.h"
 #include "transport/wire/edge.h"
 
@@ -28,6 +29,7 @@ stages::FeedSpec feed_spec(const RunSpec& spec, const RunSpec::Mesh& mesh, int s
           .global = spec.batch.global,
           .replicas = mesh.width(stage).dp,
           .lanes = mesh.lanes_of(stage),
+          .lanes_alike = row_multiple_of(spec, mesh) > 0,
           .seed = spec.seed,
           .vocab_size = spec.model.vocab_size};
 }
@@ -101,6 +103,7 @@ void add_runners(RankConfiguration& now, const RunSpec& spec, const Configuratio
   const stages::RowSizes rows = stage.rows();
   const Program program = compile_training(now.part);
   const bool shares = spec.data.first_shard_reads && stage.sharding.size > 1;
+  const int pieces = stage.row_multiple > 0 ? pieces_of(shape.mesh, now.part.place.stage) : 0;
   // The bounds of documents are needed by every stage, the tokens at the ends of the model alone.
   const bool needs = reads_tokens(program) || spec.batch.documents != stages::Documents::joined;
   if (shares && needs) now.tokens.emplace(device, *now.groups.get(GroupKind::shard_forwards));
@@ -114,6 +117,7 @@ void add_runners(RankConfiguration& now, const RunSpec& spec, const Configuratio
                               .rows = rows,
                               .samples = stage.micro,
                               .lanes = stage.lanes,
+                              .pieces = pieces,
                               .num_microbatches = static_cast<int>(microbatches)};
   };
   stages::FeedSpec train = feed_spec(spec, shape.mesh, now.part.place.stage);

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "actors/worker/rank_executor.h"
-#include "stages/replicas/expert_weights.h"
 #include "tensor/errors/error.h"
 #include "transport/collectives/changing_group.h"
 
@@ -46,15 +45,17 @@ void RankExecutor::make_groups(RankConfiguration& now) {
   now.data_parallel = stages::make_data_parallel(
       spec, now.stage(),
       {.tied = named(tied),
-       .tied_sums_replicas = now.part.tied_ranks.size() > 2,
+       .tied_sums_replicas = now.part.tied_parts.empty() && now.part.tied_ranks.size() > 2,
+       .tied_parts = now.part.tied_parts,
        .mirror = named(mirror),
        .replicas = named(replicas),
        .instances = named(instances),
        .twins = named(twins),
        .forward_weights = group(forward_weights),
        .backward_weights = group(backward_weights),
-       .experts = named(expert_replicas)},
-      {.forward = group(expert_forward_weights), .backward = group(expert_backward_weights)},
+       .experts = named(expert_replicas),
+       .expert_forward_weights = group(expert_forward_weights),
+       .expert_backward_weights = group(expert_backward_weights)},
       *device_);
   refuse_if_interrupted(configuration.number);
 }

@@ -18,7 +18,7 @@ namespace troupe::actors {
 namespace {
 
 /// The state that a rank's stage keeps, by part.
-std::map<int, StateMover::Units> parts_in(const RankConfiguration& of, const RunSpec& spec) {
+std::map<int, StateMover::Units> kept_in(const RankConfiguration& of, const RunSpec& spec) {
   if (of.state->parked) return of.state->parked->parts();
   const StateParts parts(spec, of.configuration.shape);
   std::map<int, StateMover::Units> held;
@@ -79,7 +79,7 @@ std::shared_ptr<StageState> RankExecutor::next_state(const EnterConfiguration& o
 /// all ranks have reached the next one.
 void RankExecutor::park_state() {
   StageState& state = *configuration_->state;
-  state.parked.emplace(parts_in(*configuration_, spec_), *device_);
+  state.parked.emplace(kept_in(*configuration_, spec_), *device_);
   state.stage.reset();
   spdlog::info(
       "no room for two stages on the device: the state of step {}, {:.1f} MiB, waits in "
@@ -91,18 +91,16 @@ void RankExecutor::move_state(const EnterConfiguration& order, RankConfiguration
   const StatePlan& plan = order.start.state;
   StateMover::Memory memory;
   if (configuration_) {
-    if (configuration_->state->step == plan.step) memory.own = parts_in(*configuration_, spec_);
+    if (configuration_->state->step == plan.step) memory.own = kept_in(*configuration_, spec_);
     memory.own_on_host = configuration_->state->parked.has_value();
     for (const auto& copy : held_) {
       if (copy.step != plan.step) continue;
-      const auto units = units_of(spec_, configuration_->configuration.shape, copy.rank);
       memory.copies[copy.rank] =
-          units_in(copy.memory, units, spec_.model,
-                   sharding_of(configuration_->configuration.shape, copy.rank));
+          parts_in(copy.memory, spec_, configuration_->configuration.shape, copy.rank);
     }
   }
   if (now) {
-    memory.into = parts_in(*now, spec_);
+    memory.into = kept_in(*now, spec_);
     memory.in_place = configuration_ && now->state == configuration_->state;
   }
   // All go back to a copied step: the stage's own state is overwritten, and counts no more.

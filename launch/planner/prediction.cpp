@@ -20,14 +20,7 @@ actors::RunSpec on_machine(actors::RunSpec spec, const schedules::MachineModel& 
   return spec;
 }
 
-void require_equal_widths(const actors::RunSpec::Mesh& mesh) {
-  if (!mesh.is_even())
-    refuse("what a step takes is known of stages of equal width alone, and [[stage]] tables give " +
-           to_string(mesh) + "; leave the tables out");
-}
-
 Prediction predict(const actors::RunSpec& spec, const schedules::MachineModel& machine) {
-  require_equal_widths(spec.mesh);
   const actors::ClusterShape shape = actors::first_shape(spec);
   const actors::Assembly assembly = actors::assemble(spec, shape);
   return {.step = schedules::predict_step(work_of(spec), assembly.plan,

@@ -22,11 +22,7 @@ struct Prediction {
 /// The spec as it would be run there: on devices of that kind, on no hosts in particular.
 actors::RunSpec on_machine(actors::RunSpec spec, const schedules::MachineModel& machine);
 
-/// Throws Error{usage} for stages that differ in width, of which nothing is predicted.
-void require_equal_widths(const actors::RunSpec::Mesh& mesh);
-
-/// Predicts a step of a spec that has been checked, and has stages of equal width. The machine is
-/// not needed.
+/// Predicts a step of a spec that has been checked. The machine is not needed.
 Prediction predict(const actors::RunSpec& spec, const schedules::MachineModel& machine);
 /// Its memory alone.
 std::int64_t memory_of_fullest(const actors::RunSpec& spec);

@@ -132,7 +132,6 @@ std::string why_none(const SearchResult& result, const MachineDescription& machi
 
 SearchResult search(const Manifest& manifest, const MachineDescription& machine, int devices,
                     int top) {
-  require_equal_widths(to_run_spec(manifest).mesh);
   Ranking ranking(manifest, machine, top);
   const auto of_host = static_cast<int>(machine.model.host.devices);
   const actors::RunSpec spec = on_machine(to_run_spec(manifest), machine.model);
@@ -150,6 +149,10 @@ Manifest with_layout(Manifest manifest, const CandidateLayout& layout) {
     manifest.override_with(manifest.key_of(member), std::move(value), "--search");
   };
   if (manifest->auto_mesh) set(manifest->auto_mesh, false);  // it has been found
+  Stages tables = manifest->stages;  // all stages are as wide as the layout says
+  for (Settings::Stage& stage : tables) stage.dp = stage.tp = 0;
+  if (std::ranges::count(tables, Settings::Stage()) == std::ssize(tables)) tables.clear();
+  if (tables != manifest->stages) set(manifest->stages, std::move(tables));
   set(manifest->mesh.tp, std::int64_t{layout.mesh.tp});
   set(manifest->mesh.pp, std::int64_t{layout.mesh.pp});
   set(manifest->mesh.dp, std::int64_t{layout.mesh.dp});

@@ -43,7 +43,7 @@ std::optional<MeasuredStep> measured_steps(const Metrics& metrics, int ranks) {
 std::optional<RunPrediction> predict_run(const actors::RunSpec& spec, const Metrics& metrics,
                                          const MachineDescription& machine) {
   const auto measured = measured_steps(metrics, spec.num_ranks());
-  if (!measured || !spec.mesh.is_even()) return std::nullopt;
+  if (!measured) return std::nullopt;
   return RunPrediction{.machine = machine.name,
                        .prediction = predict(on_machine(spec, machine.model), machine.model),
                        .measured = *measured};

@@ -41,13 +41,16 @@ double parameters_of(const Work& work, const ChunkWork& chunk) {
          work.tp;
 }
 
-double hop_between_stages(const Work& work, const Operations& operations) {
-  const double whole = operations.element_bytes() * static_cast<double>(work.tokens()) *
-                       static_cast<double>(work.hidden);
-  const bool over_network = work.tp * work.pp > static_cast<int>(operations.machine().host.devices);
-  const double slice = operations.hop(whole / work.tp, over_network);
-  if (work.sequence_parallel) return slice;
-  return slice + operations.collective(Rounds::gather, work.tp, 1, whole);
+double hop_between_stages(const Work& from, const Work& to, const Operations& operations) {
+  const auto whole = [&](const Work& work) {
+    return operations.element_bytes() * static_cast<double>(work.tokens()) *
+           static_cast<double>(work.hidden);
+  };
+  const bool over_network = to.ranks_apart() > static_cast<int>(operations.machine().host.devices);
+  const double slice =
+      operations.hop(std::max(whole(from) / from.tp, whole(to) / to.tp), over_network);
+  if (to.sequence_parallel) return slice;
+  return slice + operations.collective(Rounds::gather, to.tp, 1, whole(to));
 }
 
 }  // namespace troupe::schedules

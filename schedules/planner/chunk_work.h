@@ -40,7 +40,8 @@ ChunkCosts chunk_costs(const Work& work, const Operations& operations, const Lay
 double parameters_of(const Work& work, const ChunkWork& chunk);
 
 /// A message between two stages, until the receiver can compute with it. Each shard sends a slice;
-/// without sequence parallelism the receiving shards gather the slices.
-double hop_between_stages(const Work& work, const Operations& operations);
+/// without sequence parallelism the receiving shards gather the slices. Where stages differ in
+/// width, a rank's slice comes from several or goes to several, one after the other.
+double hop_between_stages(const Work& from, const Work& to, const Operations& operations);
 
 }  // namespace troupe::schedules

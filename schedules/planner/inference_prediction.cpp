@@ -33,7 +33,7 @@ InferencePrediction predict_inference(Work work, std::int64_t batch, std::int64_
   work.seq_len = context;
   work.hidden_dropout = work.attention_dropout = false;
   const PassCosts layer = layer_costs(work, on, Work::Recompute::none);
-  const double hop = work.pp > 1 ? hop_between_stages(work, on) : 0;
+  const double hop = work.pp > 1 ? hop_between_stages(work, work, on) : 0;
   const double of_layers = static_cast<double>(work.layers) * (layer.forward + layer.forward_wait);
   out.prefill_s = of_layers + (work.pp - 1) * hop;
 
@@ -42,7 +42,7 @@ InferencePrediction predict_inference(Work work, std::int64_t batch, std::int64_
   const double read = on.stream(static_cast<double>(out.weights_bytes + out.kv_cache_bytes),
                                 kKernelsOfLayer * held);
   work.seq_len = 1;
-  const double token_hop = work.pp > 1 ? hop_between_stages(work, on) : 0;
+  const double token_hop = work.pp > 1 ? hop_between_stages(work, work, on) : 0;
   out.token_s = work.pp * (read + 2.0 * held * sums) + (work.pp - 1) * token_hop;
   out.decode_tokens_per_s = static_cast<double>(batch) / out.token_s;
   return out;

@@ -13,13 +13,13 @@ int dividing(const Work& work) {
 }
 
 double gather(const Work& work, const Operations& operations, double bytes) {
-  return operations.collective(Rounds::gather, dividing(work), work.tp * work.pp, bytes);
+  return operations.collective(Rounds::gather, dividing(work), work.ranks_apart(), bytes);
 }
 
 /// The sum of the gradients of so many parameters: each replica gets all, or its slice.
 double reduction(const Work& work, const Operations& operations, double parameters) {
   const double bytes = work.gradient_bytes * parameters;
-  const int apart = work.tp * work.pp;
+  const int apart = work.ranks_apart();
   if (work.division == Division::none)
     return operations.collective(Rounds::reduce, work.dp, apart, bytes);
   const int members = dividing(work);
@@ -94,13 +94,17 @@ void add_replica_waits(const Work& work, const Operations& operations, double pa
                                       work.overlaps_reductions);
 }
 
-double exposed_reductions(const Work& work, const Operations& operations, const Plan& plan,
-                          const std::vector<ChunkWork>& chunks, const Simulation& simulation) {
-  const double tied = tied_sum(work, operations);
-  if (work.dp == 1 || work.reduces_every_microbatch) return tied;
-  const double least = work.overlaps_reductions ? operations.machine().software.interference : 0;
+double exposed_reductions(const std::vector<Work>& stages, const Operations& operations,
+                          const Plan& plan, const std::vector<ChunkWork>& chunks,
+                          const Simulation& simulation) {
+  // That of the end whose shards have more of the matrix.
+  const double tied =
+      std::max(tied_sum(stages.front(), operations), tied_sum(stages.back(), operations));
   double exposed = 0;
   for (std::size_t rank = 0; rank < plan.actions.size(); ++rank) {
+    const Work& work = stages[rank];
+    if (work.dp == 1 || work.reduces_every_microbatch) continue;
+    const double least = work.overlaps_reductions ? operations.machine().software.interference : 0;
     const auto& times = simulation.times[rank];
     const auto last = last_backwards(plan.actions[rank], times);
     const Reduced reduced = reduce(work, operations, last, chunks, times.back().end);

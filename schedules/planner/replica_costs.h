@@ -12,9 +12,10 @@ void add_replica_waits(const Work& work, const Operations& operations, double pa
                        ChunkCosts& costs);
 
 /// The reductions of a step that its passes and those of other ranks leave uncovered, and the sum
-/// of a tied embedding. `chunks` are all of the plan, of every copy.
-double exposed_reductions(const Work& work, const Operations& operations, const Plan& plan,
-                          const std::vector<ChunkWork>& chunks, const Simulation& simulation);
+/// of a tied embedding. `stages` are Work::of_stage(), `chunks` all of the plan, of every copy.
+double exposed_reductions(const std::vector<Work>& stages, const Operations& operations,
+                          const Plan& plan, const std::vector<ChunkWork>& chunks,
+                          const Simulation& simulation);
 
 /// About the same without a plan, for a first stage with so many parameters whose last backwards
 /// take so long, `most` being the parameters of the fullest one.

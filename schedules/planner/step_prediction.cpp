@@ -36,29 +36,65 @@ Simulation simulated(const Plan& plan, const std::vector<ChunkCosts>& chunks, Se
   return simulate(plan, costs).value();
 }
 
-double mean(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
+/// What the stages of a plan have each.
+struct Stages {
+  std::vector<Work> works;
+  std::vector<LayoutCosts> costs;
+  std::vector<double> weights;  ///< in means over ranks: relative numbers of ranks
+
+  Stages(const Work& work, const Operations& operations) {
+    for (int stage = 0; stage < work.pp; ++stage) {
+      const bool is_alike = stage > 0 && work.widths.empty();
+      works.push_back(work.of_stage(stage));
+      costs.push_back(is_alike ? costs.front() : layout_costs(works.back(), operations));
+      weights.push_back(work.widths.empty() ? 1 : works.back().tp * works.back().dp);
+    }
+  }
+
+  double mean(const std::vector<double>& of_stage) const {
+    const double sum = std::inner_product(of_stage.begin(), of_stage.end(), weights.begin(), 0.0);
+    return sum / std::accumulate(weights.begin(), weights.end(), 0.0);
+  }
+};
 
 /// The mean over ranks of what passes wait for other replicas.
-double replica_waits(const Plan& plan, const std::vector<ChunkCosts>& chunks) {
-  double sum = 0;
-  for (const ChunkCosts& chunk : chunks)
-    sum += plan.microbatches_per_copy() * (chunk.forward_replicas + chunk.backward_replicas);
-  return sum / plan.num_ranks();
+double replica_waits(const Plan& plan, const std::vector<ChunkCosts>& chunks,
+                     const Stages& stages) {
+  std::vector<double> of_stage(stages.works.size(), 0);
+  for (std::size_t i = 0; i < chunks.size(); ++i)
+    of_stage[static_cast<std::size_t>(plan.rank_of_chunk[i])] +=
+        plan.microbatches_per_copy() * (chunks[i].forward_replicas + chunks[i].backward_replicas);
+  return stages.mean(of_stage);
 }
 
-/// The parameters of the rank that has the most.
-double most_parameters(const Work& work, const std::vector<ChunkWork>& chunks,
-                       const std::vector<int>& rank_of_chunk) {
-  std::vector<double> of_rank(static_cast<std::size_t>(work.pp), 0);
-  for (std::size_t i = 0; i < chunks.size(); ++i)
-    of_rank[static_cast<std::size_t>(rank_of_chunk[i])] += parameters_of(work, chunks[i]);
-  return *std::ranges::max_element(of_rank);
+/// The most that any stage takes, of a time that depends on its work and on its parameters.
+template <typename Time>
+double longest(const Stages& stages, const std::vector<ChunkWork>& chunks, const Plan& plan,
+               const Time& time) {
+  std::vector<double> parameters(stages.works.size(), 0);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    const auto stage = static_cast<std::size_t>(plan.rank_of_chunk[i]);
+    parameters[stage] += parameters_of(stages.works[stage], chunks[i]);
+  }
+  double most = 0;
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    most = std::max(most, time(stages.works[i], parameters[i]));
+  return most;
 }
 
 double hop_of(const Work& work, const Operations& operations) {
-  return work.pp > 1 ? hop_between_stages(work, operations) : 0;
+  return work.pp > 1 ? hop_between_stages(work, work, operations) : 0;
+}
+
+/// The longest hop between two stages, in either direction.
+double longest_hop(const Stages& stages, const Operations& operations) {
+  double longest = 0;
+  for (std::size_t i = 1; i < stages.works.size(); ++i) {
+    const Work &before = stages.works[i - 1], &next = stages.works[i];
+    longest = std::max({longest, hop_between_stages(before, next, operations),
+                        hop_between_stages(next, before, operations)});
+  }
+  return longest;
 }
 
 }  // namespace
@@ -66,28 +102,36 @@ double hop_of(const Work& work, const Operations& operations) {
 StepPrediction predict_step(const Work& work, const Plan& plan, const std::vector<int>& layers,
                             const MachineModel& machine) {
   const Operations operations(machine, work.element_bytes, work.devices());
-  const LayoutCosts costs = layout_costs(work, operations);
+  const Stages stages(work, operations);
   const std::vector<ChunkWork> held = chunks_of_copies(plan, layers);
   std::vector<ChunkCosts> chunks;
-  for (const ChunkWork& chunk : held) chunks.push_back(chunk_costs(work, operations, costs, chunk));
-  const double hop = hop_of(work, operations);
+  for (std::size_t i = 0; i < held.size(); ++i) {
+    const auto stage = static_cast<std::size_t>(plan.rank_of_chunk[i]);
+    chunks.push_back(chunk_costs(stages.works[stage], operations, stages.costs[stage], held[i]));
+  }
+  const double hop = longest_hop(stages, operations);
   const Sends sends = machine.software.sends;
   const Barrier barrier = work.updates_ahead ? Barrier::ahead : Barrier::global;
   const Simulation alone = simulated(plan, chunks, sends, barrier, 0);
   const Simulation with_hops = hop > 0 ? simulated(plan, chunks, sends, barrier, hop) : alone;
-  const double parameters = most_parameters(work, held, plan.rank_of_chunk);
-  const double waits = replica_waits(plan, chunks), collectives = mean(alone.collective);
+  const auto of_fullest = [&](auto time) {
+    return longest(stages, held, plan, [&](const Work& own, double parameters) {
+      return time(own, operations, parameters);
+    });
+  };
+  const double waits = replica_waits(plan, chunks, stages);
+  const double collectives = stages.mean(alone.collective), busy = stages.mean(alone.busy);
 
   StepPrediction out{.devices = work.devices()};
-  out.compute_s = mean(alone.busy) - collectives;
+  out.compute_s = busy - collectives;
   out.shards_s = std::max(0.0, collectives - waits);
   out.replicas_s = collectives - out.shards_s +
-                   exposed_reductions(work, operations, plan, held, with_hops) +
-                   weights_gather(work, operations, parameters);
+                   exposed_reductions(stages.works, operations, plan, held, with_hops) +
+                   of_fullest(weights_gather);
   out.edges_s = with_hops.step - alone.step;
-  out.optimizer_s = optimizer_time(work, operations, parameters);
+  out.optimizer_s = of_fullest(optimizer_time);
   // The costs have no optimizer.
-  const double bubble = std::max(0.0, alone.step - mean(alone.busy));
+  const double bubble = std::max(0.0, alone.step - busy);
   out.step_s =
       out.compute_s + out.shards_s + out.replicas_s + out.edges_s + out.optimizer_s + bubble;
   out.bubble_share = bubble / out.step_s;

@@ -15,6 +15,29 @@ double of_matrices(const Work& work) {
 
 }  // namespace
 
+int Work::devices() const {
+  if (widths.empty()) return tp * pp * dp;
+  int all = 0;
+  for (const Width& width : widths) all += width.tp * width.dp;
+  return all;
+}
+
+Work Work::of_stage(int stage) const {
+  if (widths.empty()) return *this;
+  Work own = *this;
+  own.widths.clear();
+  const Width width = widths[static_cast<std::size_t>(stage)];
+  own.micro = micro * dp / width.dp;
+  own.tp = width.tp;
+  own.dp = width.dp;
+  // The second replica of the stage lies behind all of the first replicas.
+  for (const Width& other : widths) own.apart += other.tp;
+  if (own.dp > 1) return own;
+  own.division = Division::none;
+  own.reduces_every_microbatch = false;
+  return own;
+}
+
 double model_flop_per_token(const Work& work) {
   return 3 * (of_matrices(work) + of_attention(work) + 2 * work.parameters_of_vocabulary());
 }

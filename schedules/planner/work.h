@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace troupe::schedules {
 
@@ -33,6 +34,14 @@ struct Work {
   // The mesh.
   int tp = 1, pp = 1, dp = 1;
   int ep = 1;  ///< replicas that share the experts out
+  /// A stage's shards and replicas.
+  struct Width {
+    int tp = 1, dp = 1;
+  };
+  /// By stage, if these differ; then `dp` are those of the stage that has most, whose microbatches
+  /// `micro` counts.
+  std::vector<Width> widths{};
+  int apart = 0;  ///< ranks from one replica of the stage to the next one; 0: tp * pp
   bool sequence_parallel = false;
   /// Whether a rank updates its weights, and runs the first forwards of the next step, before it
   /// knows the norm of the whole gradient (Barrier::ahead).
@@ -54,7 +63,10 @@ struct Work {
   int gradient_bytes = 4;
 
   std::int64_t tokens() const { return micro * seq_len; }
-  int devices() const { return tp * pp * dp; }
+  int devices() const;
+  /// The work of a run all of whose stages are as this one, which is what a rank of it has.
+  Work of_stage(int stage) const;
+  int ranks_apart() const { return apart > 0 ? apart : tp * pp; }
   std::int64_t tokens_of_step() const { return tokens() * microbatches * dp; }
   /// The share of the layers that have experts.
   double routed() const {

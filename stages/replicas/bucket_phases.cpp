@@ -17,7 +17,7 @@ void BucketReduction::begin_phase(UnderWay& now) {
     case Phase::checks:
       return checks_.look_at(now.what.bucket, num_reductions_[now.what.bucket], *stream_);
     case Phase::tied:
-      if (now.what.bucket == tied_bucket_) all_reduce(now, tied_, stage_.tied_gradient());
+      if (now.what.bucket == tied_bucket_) add_other_use(now);
       return;
     case Phase::uses:
       return stage_.add_tied_uses(*stream_, parameters);
@@ -42,6 +42,12 @@ void BucketReduction::begin_phase(UnderWay& now) {
       if (twins_.group) forward_to_twin(now);
       return;
   }
+}
+
+void BucketReduction::add_other_use(UnderWay& now) {
+  if (!tied_sums_) return all_reduce(now, tied_, stage_.tied_gradient());
+  begin(now, tied_, tied_sums_->sent());
+  now.work = tied_sums_->begin(*stream_, *tied_.group, kept_of_tied_);
 }
 
 void BucketReduction::reduce_over_replicas(UnderWay& now) {
@@ -87,6 +93,7 @@ void BucketReduction::end_phase(UnderWay& now) {
   const auto number = static_cast<int>(now.what.bucket);
   const bool is_done = now.work->blocks_host();
   if (report && is_done) log_.add_span(*report, number, now.began_s, *now.work);
+  if (now.phase() == Phase::tied && tied_sums_) tied_sums_->add(*stream_, kept_of_tied_);
   if (now.phase() == Phase::tied && gives_sum_away_)
     stream_->device().ops().fill_zero(*stream_, stage_.tied_gradient());
   if (now.phase() == Phase::replicas) {

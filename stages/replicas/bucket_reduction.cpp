@@ -68,7 +68,7 @@ BucketReduction::BucketReduction(const DataParallelSpec& spec, Stage& stage,
     : spec_(spec),
       stage_(stage),
       log_(log),
-      tied_(groups.tied, "all-reduce", log),
+      tied_(groups.tied, groups.tied_parts.empty() ? "all-reduce" : "all-to-all", log),
       mirror_(groups.mirror, "all-reduce", log),
       replicas_(groups.replicas, has_slices(stage) ? "reduce-scatter" : "all-reduce", log),
       experts_(groups.experts, has_slices(stage) ? "reduce-scatter" : "all-reduce", log),
@@ -96,9 +96,13 @@ BucketReduction::BucketReduction(const DataParallelSpec& spec, Stage& stage,
       bucket_of_[static_cast<std::size_t>(i)] = b;
       const Parameter& parameter = parameters[static_cast<std::size_t>(i)];
       const Tensor& whole = is_divided_ ? parameter.kept_gradient : parameter.gradient;
-      if (tied_.group && whole.data == stage.tied_gradient().data) tied_bucket_ = b;
+      if (!tied_.group || whole.data != stage.tied_gradient().data) continue;
+      tied_bucket_ = b;
+      kept_of_tied_ = is_divided_ ? stage.tied_gradient() : parameter.kept_gradient;
     }
   }
+  if (!groups.tied_parts.empty())
+    tied_sums_.emplace(groups.tied_parts, tied_.group->size(), device);
   for (auto& event : slot_is_free_) event = device.make_event();
   for (int chunk = 0; chunk < stage.num_chunks(); ++chunk)
     for (const NodeEffects& node : stage.nodes(chunk, Pass::weight_gradient)) {
@@ -157,10 +161,14 @@ void BucketReduction::make_ready(std::size_t bucket) {
   static constexpr Phase kWhole[]{Phase::checks,   Phase::tied,      Phase::uses,
                                   Phase::shards,   Phase::kv_heads,  Phase::mirror,
                                   Phase::replicas, Phase::instances, Phase::twins};
+  // Of stages that cut a tied matrix otherwise, what each rank keeps of their sums is added.
+  static constexpr Phase kWholeSums[]{Phase::checks,    Phase::uses,   Phase::shards,
+                                      Phase::kv_heads,  Phase::mirror, Phase::replicas,
+                                      Phase::instances, Phase::tied,   Phase::twins};
   static constexpr Phase kOfMicrobatch[]{Phase::checks, Phase::shards, Phase::kv_heads,
                                          Phase::replicas};
-  ready_.push_back(
-      {.bucket = bucket, .phases = is_divided_ ? Phases(kOfMicrobatch) : Phases(kWhole)});
+  const Phases whole = tied_sums_ ? Phases(kWholeSums) : Phases(kWhole);
+  ready_.push_back({.bucket = bucket, .phases = is_divided_ ? Phases(kOfMicrobatch) : whole});
   if (is_divided_)
     last_in_slot_[static_cast<std::size_t>(buckets_[bucket].memory.gradient_slot)] = ready_.size();
 }

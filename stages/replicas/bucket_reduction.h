@@ -2,6 +2,7 @@
 
 #include <array>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "stages/replicas/bucket_checks.h"
@@ -26,11 +27,12 @@ class BucketReduction {
   ~BucketReduction();
   /// Enough to hide the time between a bucket's messages.
   static constexpr std::size_t kUnderWay = 4;
-  /// Bytes that it allocates for a stage with so many replicas.
+  /// Bytes that it allocates for a stage with so many replicas, without TiedSums.
   static std::int64_t bytes(const DataParallelSpec& spec, const StageSpec& stage, int replicas);
 
   std::int64_t allocated() const {
-    return static_cast<std::int64_t>(wire_.bytes()) + checks_.allocated();
+    return static_cast<std::int64_t>(wire_.bytes()) + checks_.allocated() +
+           (tied_sums_ ? tied_sums_->allocated() : 0);
   }
   void begin_step();
   void added(const NodeEffects& node, Microbatch microbatch, tensor::Event& ran);
@@ -105,6 +107,7 @@ class BucketReduction {
   void drain();
   void complete_slices();
   void all_reduce(UnderWay& now, const Exchange& with, const tensor::Tensor& x);
+  void add_other_use(UnderWay& now);
   void reduce_over_replicas(UnderWay& now);
   void forward_to_twin(UnderWay& now);
   void begin(UnderWay& now, const Exchange& with, const tensor::Tensor& x);
@@ -119,6 +122,9 @@ class BucketReduction {
   /// Whether the exchange of a tied matrix has summed it over the replicas, too, of which another
   /// one brings that into their sum of the bucket, which has other parameters.
   const bool gives_sum_away_;
+  /// If the stages of a tied matrix cut it otherwise, and what this rank keeps of its gradient.
+  std::optional<TiedSums> tied_sums_;
+  tensor::Tensor kept_of_tied_;
   const bool is_divided_;  ///< whether gradients are
   const std::unique_ptr<tensor::Stream> stream_;
   const std::vector<SharedBucket> buckets_;

@@ -6,7 +6,6 @@
 #include "stages/decoder/parameters/parameter_layout.h"
 #include "stages/replicas/bucket_reduction.h"
 #include "stages/replicas/expert_squares.h"
-#include "stages/replicas/expert_weights.h"
 #include "stages/replicas/slice_norms.h"
 #include "stages/replicas/weight_exchange.h"
 
@@ -24,7 +23,7 @@ std::vector<SharedBucket> divided_buckets(const DataParallelSpec& spec, const St
 class StageReplicas final : public DataParallel {
  public:
   StageReplicas(const DataParallelSpec& spec, Stage& stage, const GradientGroups& groups,
-                const ExpertWeightGroups& experts, tensor::Device& device)
+                tensor::Device& device)
       : stage_(stage),
         buckets_(divided_buckets(spec, stage, groups)),
         gradients_(spec, stage, groups, device, log_),
@@ -33,9 +32,8 @@ class StageReplicas final : public DataParallel {
       expert_squares_.emplace(stage, *groups.replicas.group, ep, device);
     if (buckets_.empty()) return;
     norms_.emplace(stage, buckets_, groups, device);
-    weights_ = stage.weights()
-                   ? make_gathered_weights(spec, stage, buckets_, groups, device, log_)
-                   : make_unit_weights(spec, stage, buckets_, groups, experts, device, log_);
+    const auto make = stage.weights() ? make_gathered_weights : make_unit_weights;
+    weights_ = make(spec, stage, buckets_, groups, device, log_);
     stage.set_gate(this);
   }
   ~StageReplicas() override { stage_.set_gate(nullptr); }
@@ -102,14 +100,7 @@ class StageReplicas final : public DataParallel {
 std::unique_ptr<DataParallel> make_data_parallel(const DataParallelSpec& spec, Stage& stage,
                                                  const GradientGroups& groups,
                                                  tensor::Device& device) {
-  return make_data_parallel(spec, stage, groups, {}, device);
-}
-
-std::unique_ptr<DataParallel> make_data_parallel(const DataParallelSpec& spec, Stage& stage,
-                                                 const GradientGroups& groups,
-                                                 const ExpertWeightGroups& experts,
-                                                 tensor::Device& device) {
-  return std::make_unique<StageReplicas>(spec, stage, groups, experts, device);
+  return std::make_unique<StageReplicas>(spec, stage, groups, device);
 }
 
 std::int64_t data_parallel_bytes(const DataParallelSpec& spec, const StageSpec& stage,

@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "stages/replicas/tied_sums.h"
 #include "stages/stage/buckets.h"
 #include "stages/stage/stage.h"
 #include "tensor/values/dtype.h"
@@ -64,6 +65,8 @@ struct GradientGroups {
   /// Whether that group has all replicas of both stages, as where they have not as many: its sum is
   /// that over replicas too. Not where gradients are divided.
   bool tied_sums_replicas = false;
+  /// What its members exchange instead, if their stages cut the matrix otherwise; else empty.
+  TiedParts tied_parts{};
   GradientGroup mirror;  ///< the stage that holds a copy of the same layers
   /// This stage in all replicas; or in those of an instance, if the replicas form several, each of
   /// which divides the state among its members (HSDP, arXiv 2304.11277).
@@ -79,6 +82,9 @@ struct GradientGroups {
   /// If replicas share experts out: those of `replicas` that hold the same ones, in their order,
   /// maybe this one alone. They complete the gradients of these (Parameter::is_expert).
   GradientGroup experts;
+  /// Two more of them, if weights are divided. Null if this replica alone holds its experts.
+  tensor::ProcessGroup* expert_forward_weights = nullptr;
+  tensor::ProcessGroup* expert_backward_weights = nullptr;
 };
 
 /// The collectives of one kind of a step.

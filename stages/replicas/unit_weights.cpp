@@ -12,8 +12,7 @@ namespace {
 class UnitWeights final : public WeightExchange {
  public:
   UnitWeights(const DataParallelSpec& spec, Stage& stage, std::span<const SharedBucket> buckets,
-              const GradientGroups& groups, const ExpertWeightGroups& experts,
-              tensor::Device& device, CollectiveLog& log);
+              const GradientGroups& groups, tensor::Device& device, CollectiveLog& log);
   ~UnitWeights() override {
     for (Lane& lane : lanes_) {
       lane.slots.clear();
@@ -86,19 +85,19 @@ class UnitWeights final : public WeightExchange {
 
 UnitWeights::UnitWeights(const DataParallelSpec& spec, Stage& stage,
                          std::span<const SharedBucket> buckets, const GradientGroups& groups,
-                         const ExpertWeightGroups& experts, tensor::Device& device,
-                         CollectiveLog& log)
+                         tensor::Device& device, CollectiveLog& log)
     : stage_(stage),
       buckets_(buckets),
       reshards_(spec.reshards),
       ahead_(spec.overlaps_gather ? static_cast<std::size_t>(spec.prefetch) : 0),
       log_(log),
       report_(log.add(groups.replicas.name, "all-gather")),
-      expert_report_(experts.forward ? &log.add(groups.experts.name, "all-gather") : nullptr) {
+      expert_report_(groups.expert_forward_weights ? &log.add(groups.experts.name, "all-gather")
+                                                   : nullptr) {
   lanes_[0].group = groups.forward_weights;
   lanes_[1].group = groups.backward_weights;
-  lanes_[0].experts = experts.forward;
-  lanes_[1].experts = experts.backward;
+  lanes_[0].experts = groups.expert_forward_weights;
+  lanes_[1].experts = groups.expert_backward_weights;
   lanes_[1].pass = Pass::backward;
   for (const SharedBucket& bucket : buckets_) {
     const auto reserve = [&](Lane& lane, int slot) {
@@ -243,9 +242,8 @@ double UnitWeights::open(Pass pass, const NodeEffects& node) {
 std::unique_ptr<WeightExchange> make_unit_weights(const DataParallelSpec& spec, Stage& stage,
                                                   std::span<const SharedBucket> buckets,
                                                   const GradientGroups& groups,
-                                                  const ExpertWeightGroups& experts,
                                                   tensor::Device& device, CollectiveLog& log) {
-  return std::make_unique<UnitWeights>(spec, stage, buckets, groups, experts, device, log);
+  return std::make_unique<UnitWeights>(spec, stage, buckets, groups, device, log);
 }
 
 }  // namespace troupe::stages

@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "stages/replicas/collective_log.h"
-#include "stages/replicas/expert_weights.h"
 #include "stages/replicas/shared_buckets.h"
 
 namespace troupe::stages {
@@ -42,7 +41,6 @@ std::unique_ptr<WeightExchange> make_gathered_weights(const DataParallelSpec& sp
 std::unique_ptr<WeightExchange> make_unit_weights(const DataParallelSpec& spec, Stage& stage,
                                                   std::span<const SharedBucket> buckets,
                                                   const GradientGroups& groups,
-                                                  const ExpertWeightGroups& experts,
                                                   tensor::Device& device, CollectiveLog& log);
 
 }  // namespace troupe::stages

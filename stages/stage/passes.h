@@ -51,10 +51,10 @@ class NodeGate {
 struct BatchPlace {
   std::int64_t step = 0;          ///< data step, from 0
   std::int64_t first_sample = 0;  ///< among the samples of the step, those of all replicas
-  /// So many of its samples follow each other in the step (FeedSpec::micro), then so many are left
-  /// out, and so on. 0: all follow each other.
-  std::int64_t run = 0;
-  std::int64_t gap = 0;
+  /// So many of its rows are of one lane (FeedSpec::lanes), the next ones of the next lane, and so
+  /// on. 0: all are of one.
+  std::int64_t lane_rows = 0;
+  std::int64_t lane_samples = 0;  ///< of the step, from the first one of a lane to that of the next
 };
 
 /// The documents that the rows of a microbatch are, as DocumentBatches lays them out. In pinned

@@ -15,9 +15,9 @@ struct RowSizes {
   std::int64_t step = 0;
 };
 
-/// The rows of microbatches of `tokens` = micro * seq_len tokens at most, which `shards` shards
-/// divide. Products are prepared for sixteen numbers of rows: so few that this takes little time,
-/// so many that little is computed in vain.
+/// The rows of microbatches of `tokens` = micro * seq_len tokens at most, a multiple of `shards`,
+/// which divide them. Products are prepared for sixteen numbers of rows: so few that this takes
+/// little time, so many that little is computed in vain.
 inline RowSizes row_sizes(Documents documents, std::int64_t tokens, int shards) {
   if (documents != Documents::packed) return {.capacity = tokens, .step = 0};
   constexpr std::int64_t kSizes = 16;

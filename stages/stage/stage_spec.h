@@ -18,9 +18,12 @@ struct StageSpec {
   ModelConfig model;
   std::vector<ChunkSpec> chunks;
   Sharding sharding;
-  Recompute recompute;       ///< has no effect on a stage that does not train
-  std::int64_t micro = 1;    ///< samples per microbatch
-  int lanes = 1;             ///< FeedSpec::lanes
+  Recompute recompute;     ///< has no effect on a stage that does not train
+  std::int64_t micro = 1;  ///< samples per microbatch
+  int lanes = 1;           ///< FeedSpec::lanes
+  /// What the rows of a lane of packed documents are a multiple of, if all lanes of a microbatch
+  /// have as many (FeedSpec::lanes_alike); 0: each has its own, a multiple of the shards.
+  int row_multiple = 0;
   std::int64_t seq_len = 0;  ///< tokens per sample, the most of a document
   Documents documents = Documents::joined;
   /// Tokens of the whole step, with padding of documents, whose loss has fewer. Gradients are those
@@ -36,7 +39,10 @@ struct StageSpec {
   bool keep_previous = false;
   bool operator==(const StageSpec&) const = default;
   /// The rows of a microbatch.
-  RowSizes rows() const { return row_sizes(documents, micro * seq_len, sharding.size, lanes); }
+  RowSizes rows() const {
+    return row_sizes(documents, micro * seq_len, row_multiple > 0 ? row_multiple : sharding.size,
+                     lanes);
+  }
 };
 
 /// Bytes that a stage takes: everything that make_transformer_stage allocates.

@@ -65,8 +65,9 @@ struct AttentionCall {
   Dropout dropout;
   std::int64_t sequences = 0;       // of all batches that are dropped as one; 0: B, this one alone
   std::int64_t first_sequence = 0;  // of the B among them
-  // So many of the B follow each other there, then so many of others stand between; 0: all do. A
-  // document does not reach over the end of a run of S rows each.
+  // So many rows follow each other there, then so many of others stand between (below zero: the
+  // next ones begin so many before the end of these); 0: all do. A run begins a sequence, or a
+  // document.
   std::int64_t run = 0;
   std::int64_t gap = 0;
 };

@@ -59,6 +59,16 @@ const std::vector<Layout>& layouts() {
       {"2 | 1, padded", stages(2, "{dp=2}, {dp=1}"), kPadded},
       {"2 | 1, packed", stages(2, "{dp=2}, {dp=1}"), kPacked},
       {"1 | 2 | 4, packed", stages(3, "{dp=1}, {dp=2}, {dp=4}"), kPacked},
+      {"tp 2 | tp 1, packed", stages(2, "{tp=2}, {tp=1}"), kPacked},
+      {"tp 1 x dp 2 | tp 2 | tp 4, packed", stages(3, "{dp=2}, {tp=2}, {tp=4}"), kPacked},
+      {"tp 2 | tp 2 x dp 2, packed, with sequence parallelism",
+       with(stages(2, "{tp=2}, {tp=2, dp=2}"), {{"mesh.sequence_parallel", "true"}}), kPacked},
+      {"2 | 1, packed and dropped", stages(2, "{dp=2}, {dp=1}"), with(kPacked, kDropped)},
+      {"tp 2 | dp 2, packed and dropped, with sequence parallelism",
+       with(stages(2, "{tp=2}, {dp=2}"), {{"mesh.sequence_parallel", "true"}}),
+       with(kPacked, kDropped)},
+      {"dp 2 | tp 2, packed, one shard reads",
+       with(stages(2, "{dp=2}, {tp=2}"), {{"data.reader", "\"first-shard\""}}), kPacked},
       {"tp 2 | dp 2, with sequence parallelism and dropout",
        with(stages(2, "{tp=2}, {dp=2}"), {{"mesh.sequence_parallel", "true"}}), kDropped},
       {"tp 2 | tp 2 x dp 2, padded and dropped", stages(2, "{tp=2}, {tp=2, dp=2}"),
@@ -66,6 +76,14 @@ const std::vector<Layout>& layouts() {
       {"2 | 1 | 4, tied", stages(3, "{dp=2}, {dp=1}, {dp=4}"), kTied},
       {"1 | 2, tied, moments divided",
        with(stages(2, "{dp=1}, {dp=2}"), {{"data_parallel.sharding", "\"optim\""}}), kTied},
+      {"tp 2 | dp 2, tied", stages(2, "{tp=2}, {dp=2}"), kTied},
+      {"dp 2 | tp 4, tied, all divided",
+       with(stages(2, "{dp=2}, {tp=4}"), {{"data_parallel.sharding", "\"optim_grads_params\""}}),
+       kTied},
+      {"4 | 2, tied, gradients divided",
+       with(stages(2, "{dp=4}, {dp=2}"), {{"data_parallel.sharding", "\"optim_grads\""}}), kTied},
+      {"tp 2 x dp 2 | dp 2, tied, moments divided",
+       with(stages(2, "{tp=2, dp=2}, {dp=2}"), {{"data_parallel.sharding", "\"optim\""}}), kTied},
       {"4 | 2, two instances of four",
        with(stages(2, "{dp=4}, {dp=2}"), {{"data_parallel.sharding", "\"optim_grads\""},
                                           {"data_parallel.num_optimizer_instances", "2"}})},
@@ -192,10 +210,12 @@ BOOST_AUTO_TEST_CASE(losses_of_workers_change_no_bit) {
   const auto divided = [](const std::string& how) {
     return Keys{{"data_parallel.sharding", '"' + how + '"'}};
   };
-  const std::map<std::string, Keys> runs{{"none", {}},
-                                         {"optim", divided("optim")},
-                                         {"optim_grads_params", divided("optim_grads_params")},
-                                         {"seldom", {{"recovery.copy_interval", "3"}}}};
+  const std::map<std::string, Keys> runs{
+      {"none", {}},
+      {"optim", divided("optim")},
+      {"optim_grads_params", divided("optim_grads_params")},
+      {"seldom", {{"recovery.copy_interval", "3"}}},
+      {"seldom-divided", with(divided("optim_grads_params"), {{"recovery.copy_interval", "3"}})}};
   for (const auto& [sharding, more] : runs) {
     const Keys keys =
         with(with(stages(2, "{dp=2}, {dp=1}"),

@@ -243,6 +243,53 @@ BOOST_AUTO_TEST_CASE(packed_lanes_lie_one_after_the_other) {
   }
 }
 
+// Lanes that are alike have as many rows in each replica of any stage, of which the first are those
+// of a lane alone.
+BOOST_AUTO_TEST_CASE(lanes_that_are_alike_have_the_rows_of_the_longest) {
+  std::mt19937_64 random(test::fresh_seed());
+  for (int round = 0; round < 100; ++round) {
+    const auto seq_len = static_cast<std::int64_t>(2 + test::below(random, 30));
+    const auto micro = static_cast<std::int64_t>(1 + test::below(random, 3));
+    const int multiple = 1 + static_cast<int>(test::below(random, 3));
+    FeedSpec spec{.documents = Documents::packed,
+                  .seq_len = seq_len,
+                  .micro = micro,
+                  .global = 8 * micro,
+                  .replicas = 4};
+    const Lengths lengths = random_lengths(random, 30, 40);
+    const DataFeed plain = feed_of(lengths, spec);
+    spec.lanes_alike = true;
+    const DataFeed one = feed_of(lengths, spec);
+    spec.replicas = spec.lanes = 2;
+    const DataFeed two = feed_of(lengths, spec);
+    const auto of_one = row_sizes(Documents::packed, micro * seq_len, multiple);
+    const auto of_two = row_sizes(Documents::packed, 2 * micro * seq_len, multiple, 2);
+    DocumentBatches own(plain, of_one.step), wide(one, of_one.step), narrow(two, of_two.step);
+    for (DocumentBatches* const batches : {&own, &wide, &narrow}) batches->begin(0);
+    for (const int number : {0, 1}) {
+      std::int64_t longest = 0;
+      for (int replica = 0; replica < 4; ++replica)
+        longest = std::max(longest, own.rows_of_lane(replica, number, 0));
+      for (int replica = 0; replica < 4; ++replica) {
+        const Microbatch alone = microbatch(own, replica, number, of_one.capacity);
+        const Microbatch alike = microbatch(wide, replica, number, of_one.capacity);
+        const Microbatch all = microbatch(narrow, replica / 2, number, of_two.capacity);
+        BOOST_TEST(alike.size.rows == longest);
+        BOOST_TEST(all.size.rows == 2 * longest);
+        BOOST_TEST(longest % multiple == 0);
+        const auto begins_alike = [&](const auto& long_one, const auto& short_one) {
+          return std::ranges::equal(std::span(long_one).first(short_one.size()), short_one);
+        };
+        BOOST_TEST(begins_alike(alike.ids, alone.ids));
+        BOOST_TEST(begins_alike(alike.targets, alone.targets));
+        const auto first = static_cast<std::size_t>(replica % 2 * longest);
+        BOOST_TEST(
+            std::ranges::equal(std::span(all.ids).subspan(first, alike.ids.size()), alike.ids));
+      }
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(packed_samples_lie_side_by_side_and_padding_follows_them) {
   const FeedSpec spec{.documents = Documents::packed, .seq_len = 4, .micro = 3, .global = 3};
   const DataFeed feed = feed_of({3, 5, 2}, spec);  // 2, 4 and 1 targets

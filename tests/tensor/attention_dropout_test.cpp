@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(runs_of_sequences_are_dropped_by_their_places) {
   for_each_setup([](DType dtype, Host& host) {
     AttentionShape shape = shape_of(dtype, 70);
     const AttentionCall apart{
-        .dropout = {0.3f, 77}, .sequences = 5, .first_sequence = 1, .run = 1, .gap = 2};
+        .dropout = {0.3f, 77}, .sequences = 5, .first_sequence = 1, .run = 70, .gap = 140};
     const AttentionRun expected = run_attention(host, shape, apart);
     shape.batch = 1;
     for (const std::int64_t sequence : {0, 1}) {

@@ -82,8 +82,8 @@ BOOST_AUTO_TEST_CASE(probabilities_are_dropped_by_their_row_and_their_place_in_t
       const AttentionCall call{.dropout = {.p = 0.3f, .key = 77},
                                .sequences = 9,
                                .first_sequence = 2,
-                               .run = gap > 0 ? 2 : 0,
-                               .gap = gap};
+                               .run = gap > 0 ? 300 : 0,
+                               .gap = 150 * gap};
       const AttentionRun expected = run_attention(host, dense, call);
       AttentionCall with_documents = call;
       with_documents.documents = host.ids(starts_of({150, 150, 150, 150}));

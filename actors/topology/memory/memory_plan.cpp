@@ -25,8 +25,7 @@ std::int64_t pool_bytes(const RankAssembly& part, int rank) {
 /// What a rank keeps of its own state for a way back to a copied step.
 std::int64_t own_copies_bytes(const RunSpec& spec, const ClusterShape& shape, int rank) {
   if (!copies_state(spec, shape) || spec.recovery.copy_interval == 1) return 0;
-  return 2 * static_cast<std::int64_t>(sizeof(float)) *
-         size_of_units(units_of(spec, shape, rank), spec.model, sharding_of(shape, rank));
+  return 2 * static_cast<std::int64_t>(sizeof(float)) * size_of_kept(spec, shape, rank);
 }
 
 /// What a GPU's rank holds of edges in the memory of its GPU, and of the host besides.
@@ -115,10 +114,11 @@ RanksMemory memory_of_ranks(const RunSpec& spec, const ClusterShape& shape, Rank
   return memory;
 }
 
-/// Adds what a rank of the first replica takes for its edges.
+/// Adds what a rank of the first replica takes for what it exchanges with other stages.
 void add_edges(const RunSpec& spec, const ClusterShape& shape, const RankAssembly& part, int rank,
                RankMemory& memory) {
   memory.allocated.pools = pool_bytes(part, rank) + own_copies_bytes(spec, shape, rank);
+  memory.allocated.buckets += stages::TiedSums::bytes(part.tied_parts);
   if (memory.on_gpu) place_edges(part, rank, spec.cluster.edges, memory);
 }
 

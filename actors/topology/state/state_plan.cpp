@@ -187,6 +187,19 @@ std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig
   return size;
 }
 
+std::int64_t size_of_kept(const RunSpec& spec, const ClusterShape& shape, int rank) {
+  const std::vector<int> units = units_of(spec, shape, rank);
+  if (state_sharding_of(spec, shape, rank).count == 1)
+    return size_of_units(units, spec.model, sharding_of(shape, rank));
+  const StateParts parts(spec, shape);
+  std::int64_t size = 0;
+  for (const int part : parts.kept_by(rank))
+    for (const auto& parameter : stages::parameters_of(spec.model))
+      if (std::ranges::find(units, unit_of(parameter, spec.model)) != units.end())
+        size += num_state_tensors(parameter) * parts.region(part, parameter).num_elements();
+  return size;
+}
+
 std::int64_t num_pieces(std::int64_t elements) {
   return (elements + kPieceElements - 1) / kPieceElements;
 }

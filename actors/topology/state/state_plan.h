@@ -44,6 +44,10 @@ int num_state_tensors(const stages::ParameterInfo& parameter);
 std::int64_t size_of_units(std::span<const int> units, const stages::ModelConfig& model,
                            const stages::Sharding& sharding);
 
+/// Elements of what a rank keeps of training state: its units, with their padding, or its parts of
+/// them, without, if replicas divide them.
+std::int64_t size_of_kept(const RunSpec& spec, const ClusterShape& shape, int rank);
+
 /// State travels in pieces of this many elements at most.
 inline constexpr std::int64_t kPieceElements = std::int64_t{1} << 18;
 /// Elements of the checksum, 8 bytes, that follows each piece of a neighbour's copy.

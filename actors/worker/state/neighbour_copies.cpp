@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "actors/topology/state/state_parts.h"
 #include "tensor/device/host_memory.h"
 #include "tensor/errors/error.h"
 
@@ -14,6 +15,13 @@ namespace {
 
 std::uint64_t sum_of(const tensor::Tensor& piece) {
   return XXH3_64bits(piece.as<float>(), piece.num_bytes());
+}
+
+std::vector<Kept> kept_of(const stages::StateSharding& state) {
+  if (state.count == 1) return {};
+  std::vector<Kept> kept{Kept::own};
+  if (state.twin() >= 0) kept.push_back(Kept::twin);
+  return kept;
 }
 
 }  // namespace
@@ -28,7 +36,8 @@ NeighbourCopies::NeighbourCopies(const RunSpec& spec, const ClusterShape& shape,
       size_before_(source < 0 ? 0
                               : size_of_units(units_of(spec, shape, source), spec.model,
                                               sharding_of(shape, source))),
-      is_copied_(is_copied(shape, rank)) {}
+      is_copied_(is_copied(shape, rank)),
+      kept_(kept_of(state_sharding_of(spec, shape, rank))) {}
 
 transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int64_t piece) const {
   return {.step = static_cast<std::uint64_t>(step),
@@ -39,10 +48,30 @@ transport::MessageKey NeighbourCopies::key(int rank, std::int64_t step, std::int
 
 void NeighbourCopies::use(const stages::Stage& stage) {
   row_.clear();
+  for (const Kept kept : kept_) use_slices(stage, kept);
+  if (!kept_.empty()) return;
   for (const stages::Parameter& parameter : stage.parameters()) {
     if (parameter.update.is_base) continue;
     for (const auto* x : {&parameter.weight, &parameter.exp_avg, &parameter.exp_avg_sq})
       row_.add(*x);
+  }
+}
+
+/// Adds the slices that the stage keeps, without padding.
+void NeighbourCopies::use_slices(const stages::Stage& stage, Kept kept) {
+  const bool is_twin = kept == Kept::twin;
+  for (const stages::Parameter& parameter : stage.parameters()) {
+    if (parameter.update.is_base) continue;
+    const int number = is_twin ? parameter.twin_slice : parameter.slice;
+    const std::int64_t elements = parameter.region_of(number).num_elements();
+    const auto add = [&](const tensor::Tensor& own, const tensor::Tensor& twin) {
+      row_.add(slice(is_twin ? twin : own, 0, elements));
+    };
+    if (elements == 0) continue;
+    add(parameter.kept_weight, parameter.twin_weight);
+    if (parameter.update.frozen) continue;
+    add(parameter.exp_avg, parameter.twin_exp_avg);
+    add(parameter.exp_avg_sq, parameter.twin_exp_avg_sq);
   }
 }
 

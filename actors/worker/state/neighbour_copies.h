@@ -16,15 +16,16 @@ namespace troupe::actors {
 /// state to its keeper, after every step or every RunSpec::Recovery::copy_interval-th, and holds
 /// the newest two such states of the rank before it. A copy stays in the slots that its messages
 /// arrived in. Every piece carries its checksum. With an interval a rank also holds its own two
-/// states of these steps, in host memory: after a loss all go back to the same step. Used by the
-/// compute thread only.
+/// states of these steps, in host memory: after a loss all go back to the same step. Of a state
+/// that replicas divide these are the parts that it keeps, a twin's too, with which it stands in
+/// for a replica that is lost. Used by the compute thread only.
 class NeighbourCopies {
  public:
   /// A copy, which may outlive the channel that it was received on.
   struct HeldCopy {
     int rank = 0;            ///< rank whose state it is
     std::int64_t step = -1;  ///< updates in the copied state; -1: no copy
-    TensorRow memory;        ///< the rank's units, one after the other
+    TensorRow memory;  ///< the rank's units, or its parts of them (parts_in()), one after the other
     std::shared_ptr<transport::SlotMemory> owner;
     std::shared_ptr<const tensor::Buffer> own;  ///< instead of `owner`: of the rank's own state
     bool adopted = false;                       ///< received on an earlier channel
@@ -73,6 +74,7 @@ class NeighbourCopies {
   bool keeps_own() const { return spec_.recovery.copy_interval > 1; }
   int turn_of(std::int64_t step) const { return turn_of_copy(spec_, step); }
   void use(const stages::Stage& stage);
+  void use_slices(const stages::Stage& stage, Kept kept);
   void keep_own(std::int64_t step);
   void drop_before(std::int64_t step);
   HeldCopy& free_copy();
@@ -85,6 +87,7 @@ class NeighbourCopies {
   const int rank_, before_;
   const std::int64_t size_before_;  ///< number of elements in the state of the rank before
   const bool is_copied_;            ///< whether this rank's own state is copied
+  const std::vector<Kept> kept_;    ///< whose slices it has, if replicas divide state; else empty
   std::int64_t sent_ = -1;
   TensorRow row_;  ///< the tensors that are being sent
   std::array<HeldCopy, 2> received_;

@@ -34,7 +34,8 @@ TensorRow StateMover::row_of(const Units& units, const StateMove& move, int into
 
 /// What a move carries lies in the order of the parts that it goes into, at both its ends.
 TensorRow StateMover::row_from(const Memory& memory, const StateMove& move) const {
-  const Units& units = move.copy_of < 0 ? memory.own.at(move.part) : memory.copies.at(move.copy_of);
+  const auto& parts = move.copy_of < 0 ? memory.own : memory.copies.at(move.copy_of);
+  const Units& units = parts.at(move.part);
   TensorRow row;
   for (const int into : to_.kept_by(move.to)) row.add(row_of(units, move, into));
   return row;

@@ -17,11 +17,11 @@ class StateMover {
  public:
   using Units = std::map<int, UnitState>;  ///< by unit
   /// The state in this member's memory: `own` by part of the configuration before, `copies` that it
-  /// holds in host memory, by rank of that configuration, and `into` of the new stage, by part of
-  /// the new configuration.
+  /// holds in host memory, by rank and part of that configuration, and `into` of the new stage, by
+  /// part of the new configuration.
   struct Memory {
     std::map<int, Units> own;
-    std::map<int, Units> copies;
+    std::map<int, std::map<int, Units>> copies;
     std::map<int, Units> into;
     bool in_place = false;     ///< `into` and `own` are the same memory
     bool own_on_host = false;  ///< `own` lies in host memory (ParkedState)

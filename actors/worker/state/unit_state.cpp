@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "actors/topology/state/state_parts.h"
 #include "tensor/errors/error.h"
 
 namespace troupe::actors {
@@ -109,6 +110,30 @@ std::map<int, UnitState> units_in(const TensorRow& memory, std::span<const int> 
       begin += size;
     }
   }
+  return held;
+}
+
+std::map<int, std::map<int, UnitState>> parts_in(const TensorRow& memory, const RunSpec& spec,
+                                                 const ClusterShape& shape, int rank) {
+  const StateParts parts(spec, shape);
+  const std::vector<int> units = units_of(spec, shape, rank), kept = parts.kept_by(rank);
+  if (state_sharding_of(spec, shape, rank).count == 1)
+    return {{kept.front(), units_in(memory, units, spec.model, sharding_of(shape, rank))}};
+  std::map<int, std::map<int, UnitState>> held;
+  std::int64_t begin = 0;
+  for (const int part : kept)
+    for (const auto& info : stages::parameters_of(spec.model)) {
+      const int unit = unit_of(info, spec.model);
+      if (info.update.is_base || std::ranges::find(units, unit) == units.end()) continue;
+      ParameterState& state = held[part][unit].emplace_back();
+      state.info = info;
+      state.region = parts.region(part, info);
+      const std::int64_t size = state.region.num_elements();
+      for (TensorRow& tensor : state.present()) {
+        if (size > 0) tensor = memory.part(begin, size);
+        begin += size;
+      }
+    }
   return held;
 }
 

@@ -70,6 +70,9 @@ std::map<int, UnitState> units_in(const stages::Stage& stage, const stages::Mode
 std::map<int, UnitState> units_in(const TensorRow& memory, std::span<const int> units,
                                   const stages::ModelConfig& model,
                                   const stages::Sharding& sharding);
+/// The state of a rank that NeighbourCopies has put into `memory`, by part: views of it.
+std::map<int, std::map<int, UnitState>> parts_in(const TensorRow& memory, const RunSpec& spec,
+                                                 const ClusterShape& shape, int rank);
 /// The elements of these regions of the unit's parameters, in one row that is the same wherever the
 /// unit lies. The unit holds them.
 TensorRow moved_row(const UnitState& unit,

@@ -151,8 +151,10 @@ stages::BatchPlace StepTokens::place_of(int microbatch) const {
       .step = step_,
       .first_sample = (first_lane * source_.num_microbatches + microbatch) * of_lane};
   if (source_.lanes > 1) {
-    place.run = of_lane;
-    place.gap = (source_.num_microbatches - 1) * of_lane;
+    const bool varies = source_.rows.step > 0;
+    const std::int64_t rows = varies ? documents(microbatch).rows : source_.rows.capacity;
+    place.lane_rows = rows / source_.lanes;
+    place.lane_samples = source_.num_microbatches * of_lane;
   }
   return place;
 }

@@ -31,6 +31,9 @@ class StepTokens {
     stages::RowSizes rows{};   ///< of a microbatch
     std::int64_t samples = 1;  ///< number of samples in a microbatch; of documents the mean
     int lanes = 1;             ///< FeedSpec::lanes
+    /// The equal parts in which all stages cut a tensor between them (pieces_of()), of packed
+    /// documents whose lanes are alike. 0: each lane has rows of its own.
+    int pieces = 0;
     int num_microbatches = 0;
     /// Sources whose losses the rank tells apart; 0: none. The rank then has a feed.
     int num_sources = 0;

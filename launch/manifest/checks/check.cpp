@@ -132,7 +132,7 @@ void check_shards(const Manifest& m) {
   for (int stage = 0; !mesh.is_even() && stage < mesh.pp; ++stage)
     if (const std::string wrong = fault_of(mesh.width(stage).tp); !wrong.empty())
       m.fail(m->stages, "[[stage]] {} has tp = {}: {}", stage, mesh.width(stage).tp, wrong);
-  if (const std::string wrong = actors::fault_of_widths(spec, mesh, spec.schedule); !wrong.empty())
+  if (const std::string wrong = actors::fault_of_widths(mesh, spec.schedule); !wrong.empty())
     m.fail(m->stages, "[[stage]]: {}", wrong);
   if (const std::string wrong = actors::fault_of_experts(spec, mesh); !wrong.empty())
     m.fail(m->mesh.ep, "mesh.{}", wrong);

@@ -1,5 +1,8 @@
 #include "launch/manifest/inputs/work.h"
 
+#include <utility>
+#include <vector>
+
 #include "actors/topology/validation.h"
 #include "stages/model/computation.h"
 #include "tensor/values/dtype.h"
@@ -49,6 +52,8 @@ Work work_of(const actors::RunSpec& spec) {
   const stages::DataParallelSpec& replicas = spec.data_parallel;
   const bool is_block = spec.recompute.method == stages::Recompute::Method::block;
   const bool divides = spec.mesh.dp > 1;
+  std::vector<Work::Width> widths;
+  for (const auto& [dp, tp] : spec.mesh.widths) widths.push_back({.tp = tp, .dp = dp});
   return {.hidden = model.hidden_size,
           .feed_forward = model.intermediate_size,
           .experts = model.experts.count,
@@ -72,6 +77,7 @@ Work work_of(const actors::RunSpec& spec) {
           .pp = spec.mesh.pp,
           .dp = spec.mesh.dp,
           .ep = spec.mesh.ep,
+          .widths = std::move(widths),
           .sequence_parallel = spec.mesh.sequence_parallel,
           .updates_ahead = actors::updates_ahead(spec),
           .recompute = recompute_of(spec.recompute),

@@ -21,6 +21,9 @@ struct FeedSpec {
   /// The samples of a microbatch are those of so many lanes, one after the other: of the replicas
   /// of the stage that has most, those with which this stage's replica exchanges tensors.
   int lanes = 1;
+  /// Whether all lanes of a packed microbatch have as many rows, those of the longest one in all
+  /// replicas. Then all stages cut its rows at the same ones, however wide they are.
+  bool lanes_alike = false;
   bool shuffle = false;
   std::uint64_t seed = 0;
   std::int64_t vocab_size = 0;  ///< every id must be below it

@@ -14,6 +14,11 @@ std::size_t size(Number number) {
   return static_cast<std::size_t>(number);
 }
 
+/// Lanes of all replicas.
+int num_lanes(const FeedSpec& spec) {
+  return spec.replicas * spec.lanes;
+}
+
 }  // namespace
 
 DocumentBatches::DocumentBatches(const DataFeed& feed, std::int64_t row_step)
@@ -23,6 +28,8 @@ DocumentBatches::DocumentBatches(const DataFeed& feed, std::int64_t row_step)
       partition_(samples_.size(), static_cast<int>(feed.spec().global / feed.spec().micro)) {
   TROUPE_ASSERT(feed.spec().documents != Documents::joined);
   TROUPE_ASSERT(!is_packed() || row_step % feed.spec().lanes == 0);
+  if (is_packed() && feed.spec().lanes_alike)
+    rows_of_all_.resize(size(feed.spec().global / feed.spec().micro / num_lanes(feed.spec())));
 }
 
 void DocumentBatches::begin(std::int64_t step) {
@@ -32,17 +39,34 @@ void DocumentBatches::begin(std::int64_t step) {
     num_targets_ += samples_[n].trained();
   }
   if (is_packed()) partition_.deal(samples_);
+  find_rows_of_all();
+}
+
+void DocumentBatches::find_rows_of_all() {
+  const FeedSpec& spec = feed_->spec();
+  for (std::size_t m = 0; m < rows_of_all_.size(); ++m) {
+    rows_of_all_[m] = 0;
+    for (int lane = 0; lane < num_lanes(spec); ++lane)
+      rows_of_all_[m] =
+          std::max(rows_of_all_[m],
+                   own_rows_of_lane(lane / spec.lanes, static_cast<int>(m), lane % spec.lanes));
+  }
 }
 
 std::span<const std::int32_t> DocumentBatches::samples_of_lane(int replica, int microbatch,
                                                                int lane) const {
   const FeedSpec& spec = feed_->spec();
-  const int lanes = spec.replicas * spec.lanes, of_step = replica * spec.lanes + lane;
-  return partition_.microbatch(of_step * static_cast<int>(spec.global / lanes / spec.micro) +
-                               microbatch);
+  const int of_step = replica * spec.lanes + lane;
+  return partition_.microbatch(
+      of_step * static_cast<int>(spec.global / num_lanes(spec) / spec.micro) + microbatch);
 }
 
 std::int64_t DocumentBatches::rows_of_lane(int replica, int microbatch, int lane) const {
+  return rows_of_all_.empty() ? own_rows_of_lane(replica, microbatch, lane)
+                              : rows_of_all_[size(microbatch)];
+}
+
+std::int64_t DocumentBatches::own_rows_of_lane(int replica, int microbatch, int lane) const {
   std::int64_t rows = 0;
   for (const std::int32_t n : samples_of_lane(replica, microbatch, lane))
     rows += samples_[size(n)].targets;
@@ -73,7 +97,8 @@ DocumentBatches::Rows DocumentBatches::lay_out(int replica, int microbatch,
   starts[size(out.documents)] = static_cast<std::int32_t>(out.rows);
   if (!is_packed()) return out;
   const std::int64_t used = out.rows;
-  out.rows = (used + row_step_ - 1) / row_step_ * row_step_;
+  out.rows = rows_of_all_.empty() ? (used + row_step_ - 1) / row_step_ * row_step_
+                                  : feed_->spec().lanes * rows_of_all_[size(microbatch)];
   std::ranges::fill(positions.subspan(size(used), size(out.rows - used)), 0);
   return out;
 }

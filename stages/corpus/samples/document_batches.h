@@ -19,7 +19,8 @@ namespace troupe::stages {
 /// SamplePartition deals them out, lane by lane, and the rows after the last one, which complete a
 /// multiple of `row_step`, belong to no document. Those after each other lane's, which complete a
 /// multiple of its part of the step, are padding, and documents of their own: the lane is then as a
-/// microbatch of a replica with one lane is. The target of padding is kNoTarget.
+/// microbatch of a replica with one lane is. Lanes that are alike (FeedSpec) are completed to the
+/// rows of the longest one of the microbatch in all replicas. The target of padding is kNoTarget.
 class DocumentBatches {
  public:
   struct Rows {
@@ -52,6 +53,9 @@ class DocumentBatches {
 
  private:
   bool is_packed() const { return feed_->spec().documents == Documents::packed; }
+  /// What its own samples need, if lanes are not alike.
+  std::int64_t own_rows_of_lane(int replica, int microbatch, int lane) const;
+  void find_rows_of_all();
   /// The samples of a lane in a packed microbatch, by their numbers in the step.
   std::span<const std::int32_t> samples_of_lane(int replica, int microbatch, int lane) const;
 
@@ -59,6 +63,7 @@ class DocumentBatches {
   std::int64_t row_step_;
   std::vector<Sample> samples_;  // of the step
   SamplePartition partition_;
+  std::vector<std::int64_t> rows_of_all_;  // by microbatch, of each lane, if they are alike
   std::int64_t num_targets_ = 0;
 };
 

@@ -50,13 +50,19 @@ void HiddenDropout::apply(tensor::Ops& ops, tensor::Stream& stream, const tensor
   }
 }
 
+/// Rows of the step between two lanes of the microbatch: below zero if one is completed beyond the
+/// samples that it stands for, whose rows come next.
+std::int64_t LayerDropout::gap_of(const BatchPlace& place) const {
+  return place.lane_samples * seq_len_ - place.lane_rows;
+}
+
 HiddenDropout LayerDropout::hidden(const Random& random, const BatchPlace& place,
                                    std::int64_t tokens) const {
   return {.dropout = {hidden_p_, random.part(number(place.step)).key()},
           .columns = shape_.C,
           .first_row = place.first_sample * seq_len_,
-          .run = place.run * seq_len_,
-          .gap = place.gap * seq_len_,
+          .run = place.lane_rows,
+          .gap = gap_of(place),
           .before = shard_ * shape_.own_tokens(tokens)};
 }
 
@@ -68,8 +74,8 @@ AdapterDropout LayerDropout::of_adapter(const Random& random, const BatchPlace& 
   HiddenDropout in{.dropout = {adapter_p_, of_step.part(0).key()},
                    .columns = shape_.C,
                    .first_row = place.first_sample * seq_len_,
-                   .run = place.run * seq_len_,
-                   .gap = place.gap * seq_len_};
+                   .run = place.lane_rows,
+                   .gap = gap_of(place)};
   HiddenDropout out = in;
   out.dropout.key = of_step.part(1).key();
   out.columns = num_shards_ * width;
@@ -91,8 +97,8 @@ BlockDropout LayerDropout::of_block(int layer, const BatchPlace& place, std::int
               .dropout = {attention_p_, probabilities_.part(l).part(number(place.step)).key()},
               .sequences = global_samples_,
               .first_sequence = place.first_sample,
-              .run = place.run,
-              .gap = place.gap}};
+              .run = place.lane_rows,
+              .gap = gap_of(place)}};
 }
 
 const tensor::Tensor& gradient_before(const HiddenDropout& dropout, tensor::Ops& ops,

@@ -15,7 +15,7 @@ struct HiddenDropout {
   std::int64_t first_column = 0;
   std::int64_t first_row = 0;  ///< of the microbatch, among the step's [global_samples * seq_len]
   std::int64_t run = 0;        ///< so many of its rows follow each other there; 0: all
-  std::int64_t gap = 0;        ///< rows of others between two runs
+  std::int64_t gap = 0;        ///< rows of others between two runs; below 0: they overlap
   std::int64_t before = 0;     ///< rows of the microbatch before the shard's
 
   bool drops() const { return dropout.p > 0; }
@@ -50,6 +50,7 @@ class LayerDropout {
   BlockDropout of_block(int layer, const BatchPlace& place, std::int64_t tokens) const;
 
  private:
+  std::int64_t gap_of(const BatchPlace& place) const;
   HiddenDropout hidden(const tensor::Random& random, const BatchPlace& place,
                        std::int64_t tokens) const;
   AdapterDropout of_adapter(const tensor::Random& random, const BatchPlace& place,

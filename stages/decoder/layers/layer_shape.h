@@ -17,6 +17,7 @@ struct LayerSpec {
   ModelConfig model;
   std::int64_t micro = 1;
   int lanes = 1;
+  int row_multiple = 0;  ///< StageSpec::row_multiple
   std::int64_t seq_len = 0;
   Documents documents = Documents::joined;
   std::int64_t global_samples = 1;  ///< of a step, those of all replicas
@@ -24,7 +25,10 @@ struct LayerSpec {
   tensor::TensorParallel parallel{};
   tensor::ExpertParallel experts{};
 
-  RowSizes rows() const { return row_sizes(documents, micro * seq_len, parallel.size, lanes); }
+  RowSizes rows() const {
+    return row_sizes(documents, micro * seq_len, row_multiple > 0 ? row_multiple : parallel.size,
+                     lanes);
+  }
 };
 
 /// By layer of the model: is_routed().

@@ -36,6 +36,7 @@ Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, cons
   const LayerSpec layer = {.model = spec.model,
                            .micro = spec.micro,
                            .lanes = spec.lanes,
+                           .row_multiple = spec.row_multiple,
                            .seq_len = spec.seq_len,
                            .documents = spec.documents,
                            .global_samples = spec.global_tokens / spec.seq_len,

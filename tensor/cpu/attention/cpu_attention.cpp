@@ -294,13 +294,12 @@ MaskRows CpuAttention::mask_of(const AttentionCall& call, const Job& job) const 
 ScoreDropout CpuAttention::dropout_of(const AttentionCall& call, const Job& job) const {
   const std::int64_t head = shape_.first_head + job.kv_head * group();
   const std::int64_t sequences = call.sequences > 0 ? call.sequences : shape_.batch;
-  const std::int64_t of_call = job.batch + job.first / shape_.seq_len;
-  const std::int64_t gaps = call.run > 0 ? of_call / call.run * call.gap : 0;
-  const std::int64_t sequence = call.first_sequence + gaps + job.batch;
+  const std::int64_t row = job.batch * shape_.seq_len + job.first;
+  const std::int64_t gaps = call.run > 0 ? row / call.run * call.gap : 0;
+  const std::int64_t first = (head * sequences + call.first_sequence) * shape_.seq_len + row + gaps;
   const auto s = static_cast<std::uint64_t>(shape_.seq_len);
-  const auto first = static_cast<std::uint64_t>(head * sequences + sequence) * s;
   return {.dropout = call.dropout,
-          .first = (first + static_cast<std::uint64_t>(job.first)) * s,
+          .first = static_cast<std::uint64_t>(first) * s,
           .head_stride = static_cast<std::uint64_t>(sequences) * s * s,
           .position_stride = s};
 }

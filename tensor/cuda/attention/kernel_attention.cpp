@@ -230,8 +230,8 @@ AttentionArguments KernelAttention::arguments(const Tensor& saved, const Tensor&
                  .first = static_cast<std::uint64_t>(first * s * s),
                  .head_stride = static_cast<std::uint64_t>(sequences * s * s),
                  .token_stride = static_cast<std::uint64_t>(s),
-                 .run = static_cast<int>(call.run * s),
-                 .gap = static_cast<int>(call.gap * s),
+                 .run = static_cast<int>(call.run),
+                 .gap = static_cast<int>(call.gap),
                  .threshold = call.dropout.threshold(),
                  .scale = call.dropout.scale()};
   }

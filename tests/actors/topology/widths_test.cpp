@@ -7,7 +7,9 @@
 #include "actors/topology/scale.h"
 #include "actors/topology/shape_rules.h"
 #include "actors/topology/state/copy_ring.h"
+#include "actors/topology/state/state_parts.h"
 #include "actors/topology/state/state_plan.h"
+#include "actors/topology/state/tied_parts.h"
 #include "tests/support/expect_error.h"
 #include "tests/support/run_specs.h"
 #include "tests/support/seed.h"
@@ -147,11 +149,49 @@ BOOST_AUTO_TEST_CASE(each_element_is_sent_once) {
   }
 }
 
+// Whatever rows of packed documents are in use, the part of a slice that an edge carries is made of
+// whole pieces, and of whole rows where lanes are alike.
+BOOST_AUTO_TEST_CASE(edges_of_packed_documents_have_whole_pieces) {
+  std::mt19937_64 random(test::fresh_seed());
+  for (int i = 0; i < 100; ++i) {
+    RunSpec spec = spec_of(random_widths(random));
+    spec.mesh.sequence_parallel = random() % 2 == 0;
+    spec.batch.documents = stages::Documents::packed;
+    const int multiple = row_multiple_of(spec, spec.mesh);
+    BOOST_TEST((multiple == 0) == (spec.mesh.is_even() || spec.mesh.tp == 1));
+    if (multiple == 0) continue;
+    for (const RunSpec::Width& width : spec.mesh.widths) BOOST_TEST(multiple % width.tp == 0);
+    const Boundary boundary = forward(0, 1);
+    for (int rank = 0; rank < spec.num_ranks(); ++rank) {
+      const RankPlace place = place_of(spec.mesh, rank);
+      if (place.stage > 1) continue;
+      const ElementSpan own = elements_at(spec, spec.mesh, place);
+      const int pieces = pieces_of(spec.mesh, place.stage);
+      BOOST_TEST(own.size() % (pieces * spec.model.hidden_size) == 0);
+      for (const Edge& edge : edges_at(spec, boundary, rank)) {
+        const auto& part = place.stage == 0 ? edge.sent : edge.received;
+        BOOST_TEST(edge.shape.num_elements() % (own.size() / pieces) == 0);
+        BOOST_TEST((part.is_whole() || part.first_row % (own.size() / pieces) == 0));
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(lanes_of_dropped_packed_documents_are_alike) {
+  RunSpec spec = spec_of({{.dp = 2}, {.dp = 1}});
+  spec.batch.documents = stages::Documents::packed;
+  BOOST_TEST(row_multiple_of(spec, spec.mesh) == 0);
+  spec.model.attention_dropout = 0.1;
+  BOOST_TEST(row_multiple_of(spec, spec.mesh) == 1);
+  spec.batch.documents = stages::Documents::padded;
+  BOOST_TEST(row_multiple_of(spec, spec.mesh) == 0);
+}
+
 BOOST_AUTO_TEST_CASE(widths_that_do_not_go_together_are_told) {
   const auto fault = [](Widths widths, auto change) {
     RunSpec spec = spec_of(std::move(widths));
     change(spec);
-    return fault_of_widths(spec, spec.mesh, spec.schedule);
+    return fault_of_widths(spec.mesh, spec.schedule);
   };
   const auto nothing = [](RunSpec&) {};
   const auto has = [](const std::string& text, const std::string& part) {
@@ -163,35 +203,10 @@ BOOST_AUTO_TEST_CASE(widths_that_do_not_go_together_are_told) {
   BOOST_TEST(has(fault({{.dp = 6}, {.dp = 2}, {.dp = 4}}, nothing), "the 6 replicas"));
   const auto tie = [](RunSpec& spec) { spec.model.tie_word_embeddings = true; };
   BOOST_TEST(fault({{.dp = 2}, {.dp = 1}}, tie).empty());
-  BOOST_TEST(has(fault({{.tp = 2}, {.tp = 1}}, tie), "have 2 and 1"));
-  BOOST_TEST(has(fault({{.dp = 2}, {.dp = 1}},
-                       [&](RunSpec& spec) {
-                         tie(spec);
-                         spec.data_parallel.division = stages::StateDivision::optim_grads;
-                       }),
-                 "none or optim"));
-  const auto pack = [](RunSpec& spec) { spec.batch.documents = stages::Documents::packed; };
-  const auto drop = [](RunSpec& spec) { spec.model.hidden_dropout = 0.1f; };
-  BOOST_TEST(fault({{.dp = 2}, {.dp = 1}}, pack).empty());
-  BOOST_TEST(fault({{.dp = 2}, {.dp = 1}}, drop).empty());
-  BOOST_TEST(has(fault({{.dp = 2}, {.tp = 2}}, pack), "one shard"));
-  BOOST_TEST(has(fault({{.dp = 2}, {.dp = 1}},
-                       [&](RunSpec& spec) {
-                         pack(spec);
-                         drop(spec);
-                       }),
-                 "with dropout"));
+  BOOST_TEST(fault({{.tp = 2}, {.tp = 1}}, tie).empty());
   const auto mirrored = [](RunSpec& spec) { spec.schedule.kind = "dualpipe"; };
   BOOST_TEST(has(fault({{.dp = 2}, {.dp = 1}}, mirrored), "stages 0 and 1"));
   BOOST_TEST(fault({{.dp = 2}, {.dp = 1}, {.dp = 1}, {.dp = 2}}, mirrored).empty());
-  const auto copy_seldom = [](RunSpec& spec) { spec.recovery.copy_interval = 4; };
-  BOOST_TEST(fault({{.dp = 2}, {.dp = 1}}, copy_seldom).empty());
-  BOOST_TEST(has(fault({{.dp = 2}, {.dp = 1}},
-                       [&](RunSpec& spec) {
-                         copy_seldom(spec);
-                         spec.data_parallel.division = stages::StateDivision::optim;
-                       }),
-                 "copy_interval = 4"));
 }
 
 // The replicas of both ends add their uses of a tied matrix in one sum.
@@ -202,6 +217,46 @@ BOOST_AUTO_TEST_CASE(ends_of_unequal_width_tie_all_their_replicas) {
   const auto tied = [&](int rank) { return tied_ranks_of(spec, shape, place_of(spec.mesh, rank)); };
   for (const int rank : {0, 2, 3}) BOOST_TEST((tied(rank) == std::vector{0, 3, 2}));
   for (const int rank : {1, 4, 5, 6}) BOOST_TEST(tied(rank).empty());
+}
+
+// Whatever the widths of the ends are, a rank gets each element that it keeps of the matrix from
+// one of the other end, which has it, and both ends of an exchange describe it alike.
+BOOST_AUTO_TEST_CASE(each_element_of_a_tied_matrix_meets_its_other_use) {
+  using Division = stages::StateDivision;
+  std::mt19937_64 random(test::fresh_seed());
+  for (int i = 0; i < 100; ++i) {
+    RunSpec spec = spec_of(random_widths(random));
+    spec.model.tie_word_embeddings = true;
+    spec.model.vocab_size = 61;  // shards have padding
+    spec.data_parallel.division = random() % 2 == 0 ? Division::none : Division::optim_grads;
+    const ClusterShape shape = first_shape(spec);
+    if (shape.mesh.width(0) == shape.mesh.width(shape.mesh.pp - 1)) continue;
+    if (!exchanges_tied_sums(spec, shape)) continue;
+    const StateParts parts(spec, shape);
+    const stages::ParameterInfo matrix = stages::parameters_of(spec.model).front();
+    for (int rank = 0; rank < shape.num_ranks(); ++rank) {
+      const auto ranks = tied_ranks_of(spec, shape, place_of(shape.mesh, rank));
+      if (ranks.empty()) continue;
+      const auto own = tied_parts_of(spec, shape, ranks, rank);
+      const auto region = parts.region(parts.kept_by(rank).front(), matrix);
+      std::vector<int> times(static_cast<std::size_t>(region.num_elements()));
+      for (const auto& [member, first, count] : own.received) {
+        for (std::int64_t e = first; e < first + count; ++e) ++times[static_cast<std::size_t>(e)];
+        BOOST_TEST(count <= own.largest);
+        const int from = ranks[static_cast<std::size_t>(member)];
+        BOOST_TEST(place_of(shape.mesh, from).stage != place_of(shape.mesh, rank).stage);
+        const auto others = tied_parts_of(spec, shape, ranks, from);
+        const auto self = std::ranges::find(ranks, rank) - ranks.begin();
+        const auto sent = std::ranges::find(others.sent, static_cast<int>(self),
+                                            &stages::TiedParts::Part::member);
+        BOOST_REQUIRE((sent != others.sent.end()));
+        BOOST_TEST(sent->count == count);
+        const auto its = parts.region(parts.kept_by(from).front(), matrix);
+        BOOST_TEST(its.row * its.columns + sent->first == region.row * region.columns + first);
+      }
+      BOOST_TEST(std::ranges::count(times, 1) == std::ssize(times));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(stages_with_hosts_of_their_own_keep_their_number) {

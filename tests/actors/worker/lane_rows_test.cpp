@@ -101,6 +101,62 @@ BOOST_AUTO_TEST_CASE(lanes_come_together_and_return_to_their_places) {
   }
 }
 
+// A shard of three, whose slice has two pieces, as rows and as elements of rows that all have.
+BOOST_AUTO_TEST_CASE(equal_pieces_come_together_and_return_to_their_places) {
+  std::mt19937_64 random(test::fresh_seed());
+  const auto device = test::make_test_device(1);
+  const auto stream = device->make_stream();
+  for (int round = 0; round < 40; ++round) {
+    const std::int64_t seq_len = 4 + static_cast<std::int64_t>(test::below(random, 40));
+    const stages::FeedSpec spec{.documents = stages::Documents::packed,
+                                .seq_len = seq_len,
+                                .micro = 2,
+                                .global = 8,
+                                .lanes = 2,
+                                .lanes_alike = true,
+                                .vocab_size = 1000};
+    std::vector<std::int64_t> lengths{seq_len + 1};
+    for (int i = 0; i < 20; ++i)
+      lengths.push_back(2 + static_cast<std::int64_t>(test::below(random, 12)));
+    const stages::DataFeed feed(
+        std::make_unique<test::MemoryTokens>(test::MemoryTokens::of_lengths(lengths)), spec);
+    const StepTokens::Source source{.feed = &feed,
+                                    .documents = stages::Documents::packed,
+                                    .rows = stages::row_sizes(spec.documents, 4 * seq_len, 3, 2),
+                                    .samples = 4,
+                                    .lanes = 2,
+                                    .pieces = 2,
+                                    .num_microbatches = 2};
+    StepTokens tokens(source, *device);
+    tokens.begin(0);
+    const LaneRows rows(source, tokens);
+    BOOST_TEST(rows.are_apart());
+    const Rows x(*device, source.rows.capacity / 3);
+    for (const int m : {0, 1})
+      for (const bool flat : {false, true}) {
+        const std::int64_t size = flat ? x.tensor.num_elements() : x.tensor.shape[0];
+        const tensor::Tensor slice =
+            flat ? tensor::Tensor{x.tensor.data, x.tensor.dtype, {size}} : x.tensor;
+        const std::int64_t own = size * tokens.documents(m).rows / source.rows.capacity / 2;
+        const auto at = [&](std::int64_t row) -> float& {
+          return slice.as<float>()[flat ? row : row * kColumns];
+        };
+        for (const std::int64_t piece : {0, 1})
+          for (std::int64_t row = 0; row < own; ++row)
+            at(piece * (size / 2) + row) = static_cast<float>(1000 * piece + row);
+        rows.gather(*stream, slice, m);
+        stream->synchronize();
+        for (std::int64_t row = 0; row < 2 * own; ++row)
+          BOOST_TEST(at(row) == static_cast<float>(row < own ? row : 1000 + row - own));
+        rows.spread(*stream, slice, m);
+        stream->synchronize();
+        for (const std::int64_t piece : {0, 1})
+          for (std::int64_t row = 0; row < own; ++row)
+            BOOST_TEST(at(piece * (size / 2) + row) == static_cast<float>(1000 * piece + row));
+      }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(one_lane_stays_where_it_is) {
   const auto device = test::make_test_device(1);
   const StepTokens::Source source{.rows = {.capacity = 8, .step = 2}, .num_microbatches = 1};

@@ -95,6 +95,24 @@ BOOST_AUTO_TEST_CASE(replicas_may_share_experts_out) {
   BOOST_TEST(launch::to_run_spec(set).mesh.ep == sharing->layout.mesh.ep);
 }
 
+BOOST_AUTO_TEST_CASE(stages_of_different_width_are_planned_and_a_search_makes_them_alike) {
+  const auto machine = launch::describe_machine("rtx-4090");
+  const launch::Manifest manifest =
+      checked(kModel, {"mesh.pp=2", "mesh.stage=[{dp=2},{dp=1}]", "mesh.layout=\"16,8\""});
+  const launch::Prediction wide = planned(manifest, machine);
+  BOOST_TEST(wide.step.devices == 3);
+  const launch::Prediction even =
+      planned(checked(kModel, {"mesh.pp=2", "mesh.layout=\"16,8\""}), machine);
+  BOOST_TEST(wide.step.step_s < even.step.step_s);
+  const launch::SearchResult found = launch::search(manifest, machine, 4, 2);
+  BOOST_REQUIRE(!found.layouts.empty());
+  for (const auto& [layout, prediction] : found.layouts) {
+    const launch::Manifest with = with_layout(manifest, layout);
+    BOOST_TEST(with->stages.empty());
+    BOOST_TEST(planned(with, machine).step.step_s == prediction.step.step_s);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_layout_found_for_mesh_auto_keeps_what_the_manifest_gives) {
   const auto machine = launch::describe_machine("rtx-4090");
   const launch::Manifest free = checked(kModel);

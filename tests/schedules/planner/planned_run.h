@@ -7,13 +7,15 @@
 
 namespace troupe::schedules {
 
-/// A run that a test predicts, with layers that chunks share evenly.
+/// A run that a test predicts, with layers that chunks share evenly unless they are given.
 struct PlannedRun {
   Work work;
   const char* kind = "1f1b";
   int chunks = 1;
+  std::vector<int> split{};
 
   std::vector<int> layers() const {
+    if (!split.empty()) return split;
     const int count = work.pp * chunks;
     return std::vector<int>(static_cast<std::size_t>(count), static_cast<int>(work.layers) / count);
   }

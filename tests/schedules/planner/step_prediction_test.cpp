@@ -73,6 +73,44 @@ BOOST_AUTO_TEST_CASE(experts_compute_what_is_chosen_and_hold_all) {
   BOOST_TEST(run.on(machine()).step_s > without);
 }
 
+/// Tables of equal widths are the plain mesh but for the order of additions.
+BOOST_AUTO_TEST_CASE(stages_of_equal_width_take_what_the_mesh_does) {
+  PlannedRun run = llama();
+  const StepPrediction even = run.on(machine());
+  run.work.widths.assign(8, {.tp = 8, .dp = 2});
+  const StepPrediction tables = run.on(machine());
+  BOOST_TEST(tables.devices == even.devices);
+  BOOST_TEST(tables.step_s == even.step_s, boost::test_tools::tolerance(1e-12));
+  BOOST_TEST(tables.bubble_share == even.bubble_share, boost::test_tools::tolerance(1e-12));
+}
+
+/// A stage of as many layers as two others takes twice as long; with twice the replicas it takes as
+/// long as they do, whichever stage it is. Parts are means over all ranks and add up.
+BOOST_AUTO_TEST_CASE(a_wider_stage_makes_a_step_shorter) {
+  for (const std::size_t wide : {0, 1, 2}) {
+    PlannedRun run = llama();
+    run.work.pp = 3;
+    run.work.micro = 2;
+    run.split.assign(3, 16);
+    run.split[wide] = 32;
+    const StepPrediction even = run.on(machine());
+    run.work.micro /= 2;
+    run.work.dp = 4;
+    run.work.widths.assign(3, {.tp = 8, .dp = 2});
+    run.work.widths[wide].dp = 4;
+    const StepPrediction wider = run.on(machine());
+    BOOST_TEST(even.devices == 48);
+    BOOST_TEST(wider.devices == 64);
+    BOOST_TEST(wider.step_s < 0.75 * even.step_s);
+    BOOST_TEST(wider.bubble_share < even.bubble_share);
+    BOOST_TEST(wider.tokens_per_s * wider.step_s == even.tokens_per_s * even.step_s,
+               boost::test_tools::tolerance(1e-9));
+    const double sum = wider.compute_s + wider.optimizer_s + wider.shards_s + wider.replicas_s +
+                       wider.edges_s + wider.bubble_share * wider.step_s;
+    BOOST_TEST(sum == wider.step_s, boost::test_tools::tolerance(1e-9));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(recompute_makes_a_step_longer) {
   PlannedRun run = llama();
   const double none = run.on(machine()).step_s;
