@@ -48,6 +48,8 @@ constexpr Refused kRefused[]{
     {"use_qalora", "false", "QALoRA groups the inputs"},
     {"use_bdlora", "null", "BD-LoRA has blocks of matrices"},
     {"alora_invocation_tokens", "null", "the adapter would act on some tokens alone"},
+    {"kasa_config", "null", "KaSA changes the base's weights and has a diagonal between A and B"},
+    {"monteclora_config", "null", "A would be drawn anew from a distribution"},
     {"arrow_config", "null", "an adapter would be chosen for each token"},
 };
 

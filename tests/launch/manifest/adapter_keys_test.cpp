@@ -1,5 +1,7 @@
 #include <boost/test/unit_test.hpp>
 
+#include "launch/commands/launching/run_summary.h"
+#include "launch/manifest/inputs/placement.h"
 #include "launch/manifest/resolve/run_spec.h"
 #include "tests/launch/manifest_text.h"
 #include "tests/support/expect_error.h"
@@ -121,6 +123,24 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_with_what_can) {
   refused("[lora]\nrank = 2\n", {"lora is [adapter] here"});
   refused("[adapter]\ntargets = [\"q_proj\"]\n[[optimizer.group]]\nmatch = \"*norm*\"\n",
           {"'*norm*' matches no parameter", "lora"});
+}
+
+BOOST_AUTO_TEST_CASE(a_plan_counts_the_state_of_the_adapter_alone) {
+  const actors::RunSpec spec = launch::to_run_spec(
+      checked(manifest("[adapter]\nrank = 2\nalpha = 4\ntargets = [\"q_proj\", \"v_proj\"]\n")));
+  const launch::Placement placement = launch::place(spec);
+  const std::int64_t trained = 3 * 2 * (8 + 8 + 8 + 4);
+  BOOST_TEST(placement.trained == trained);
+  const launch::RankPlacement& rank = placement.ranks.at(0);
+  BOOST_TEST(rank.parameters == placement.parameters);
+  BOOST_TEST(rank.base == placement.parameters - trained);
+  BOOST_TEST(rank.formula.weights == 4 * placement.parameters);
+  BOOST_TEST(rank.formula.gradients == 4 * trained);
+  BOOST_TEST(rank.formula.optimizer == 8 * trained);
+  const std::string text = launch::summary(spec, placement, false, 0);
+  BOOST_TEST(
+      text.find("adapter   rank 2 of q_proj, v_proj, scale 2; the base, ") != std::string::npos,
+      text);
 }
 
 BOOST_AUTO_TEST_CASE(it_needs_a_base_that_is_a_whole_model) {
