@@ -82,7 +82,9 @@ ROOMS = {
         "files/checkpoint": {
             "model", "storage", "corpus/text", "stage", "files/safetensors", "files/hugging_face", "files/peft"
         },
-        "files/copies": {"model", "storage", "files/safetensors", "files/hugging_face", "files/peft", "files/checkpoint"},
+        "files/copies": {
+            "model", "storage", "files/safetensors", "files/hugging_face", "files/peft", "files/checkpoint"
+        },
     },
     "actors": {
         "topology/reports": set(),
