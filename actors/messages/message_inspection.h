@@ -27,7 +27,7 @@ namespace troupe::actors {
 TROUPE_INSPECT(WorkerGpu, x.index, x.name, x.uuid)
 TROUPE_INSPECT(Member, x.id, x.incarnation, x.pid, x.host, x.address, x.gpu)
 TROUPE_INSPECT(RunSpec::Width, x.dp, x.tp)
-TROUPE_INSPECT(RunSpec::Mesh, x.pp, x.dp, x.tp, x.sequence_parallel, x.widths, x.ep)
+TROUPE_INSPECT(RunSpec::Mesh, x.pp, x.dp, x.tp, x.sequence_parallel, x.widths, x.ep, x.etp)
 TROUPE_INSPECT(RunSpec::Schedule, x.kind, x.chunks, x.csv, x.costs)
 TROUPE_INSPECT(Layout::Chunk, x.first_layer, x.end_layer, x.stage)
 TROUPE_INSPECT(ChunkRun, x.first, x.stage_step, x.chunks)

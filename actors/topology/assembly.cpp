@@ -44,6 +44,7 @@ std::uint64_t digest_of(const Assembly& assembly, const RunSpec& spec, const Clu
                       spec.batch.seq_len, static_cast<int>(spec.batch.documents),
                       spec.model.hidden_size, name_of(spec.model.dtype));
   if (shape.mesh.ep > 1) text += fmt::format(" ep{}", shape.mesh.ep);
+  if (shape.mesh.etp == 1) text += " etp1";
   for (const RunSpec::Width& width : shape.mesh.widths)
     text += fmt::format(" {}x{}", width.dp, width.tp);
   return stages::xxh64(text);

@@ -115,7 +115,8 @@ stages::Sharding sharding_at(const RunSpec::Mesh& mesh, const RankPlace& place) 
           .shard = place.shard,
           .sequence_parallel = mesh.sequence_parallel && size > 1,
           .ep = mesh.ep,
-          .ep_member = place.replica % mesh.ep};
+          .ep_member = place.replica % mesh.ep,
+          .whole_experts = mesh.etp == 1 && size > 1};
 }
 
 stages::Sharding sharding_of(const ClusterShape& shape, int rank) {

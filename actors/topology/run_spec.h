@@ -88,7 +88,8 @@ struct RunSpec {
     int tp = 1;  ///< shards of each replica; where stages differ, of those that have most
     bool sequence_parallel = false;  ///< stages::Sharding::sequence_parallel
     std::vector<Width> widths{};     ///< by stage, if they differ; else empty
-    int ep = 1;  ///< stages::Sharding::ep; divides dp, and is 1 where stages differ
+    int ep = 1;   ///< stages::Sharding::ep; divides dp, and is 1 where stages differ
+    int etp = 0;  ///< shards of an expert: 1 (stages::Sharding::whole_experts); 0: as of all
 
     bool is_even() const { return widths.empty(); }
     Width width(int stage) const {
@@ -120,7 +121,6 @@ struct RunSpec {
 
   stages::Recompute recompute;
   stages::DataParallelSpec data_parallel;
-
   struct AutoLayout {
     bool on = false;
     double gain = 0;         ///< smallest share of a step that makes a move worth it

@@ -207,6 +207,7 @@ RunSpec::Mesh mesh_of(const RunSpec& spec, const RunSpec::Mesh& current,
   mesh.set_widths(std::move(widths));
   mesh.sequence_parallel = spec.mesh.sequence_parallel && mesh.tp > 1;
   mesh.ep = request.ep.value_or(mesh.ep);
+  if (mesh.etp > 1) mesh.etp = 0;  // as many as there are shards now
   return mesh;
 }
 

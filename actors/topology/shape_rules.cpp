@@ -9,18 +9,26 @@
 #include "stages/model/sharding.h"
 
 namespace troupe::actors {
+namespace {
+
+/// Whether layers compute with experts that are whole on each shard.
+constexpr bool kWholeExpertsCompute = false;
+
+}  // namespace
 
 bool shares_evenly(const RunSpec::Batch& batch, std::int64_t dp) {
   return batch.global % (batch.micro * dp) == 0;
 }
 
 std::string fault_of_shards(const RunSpec& spec, bool sequence_parallel, int tp) {
-  if (std::string fault = stages::check_sharding(spec.model, tp); !fault.empty()) return fault;
+  const auto fault_of = [&](int shards) {
+    return stages::check_sharding(spec.model, shards, spec.mesh.etp != 1);
+  };
+  if (std::string fault = fault_of(tp); !fault.empty()) return fault;
   const bool pads = spec.batch.documents == stages::Documents::packed;  // to a multiple of tp
   if (!sequence_parallel || pads || spec.batch.seq_len % tp == 0) return "";
   int nearest = tp;
-  while (spec.batch.seq_len % nearest != 0 || !stages::check_sharding(spec.model, nearest).empty())
-    --nearest;
+  while (spec.batch.seq_len % nearest != 0 || !fault_of(nearest).empty()) --nearest;
   return "with sequence parallelism batch.seq_len = " + std::to_string(spec.batch.seq_len) +
          " must be divisible by tp = " + std::to_string(tp) +
          "; nearest: tp = " + std::to_string(nearest);
@@ -28,6 +36,18 @@ std::string fault_of_shards(const RunSpec& spec, bool sequence_parallel, int tp)
 
 std::string fault_of_experts(const RunSpec& spec, const RunSpec::Mesh& mesh) {
   const int dp = mesh.dp, ep = mesh.ep;
+  if (mesh.etp == 1 && mesh.tp > 1 && !kWholeExpertsCompute)
+    return fmt::format(
+        "etp = 1, experts that are whole on each shard, is not possible yet; nearest: etp = {}",
+        mesh.tp);
+  if (mesh.etp == 1 && mesh.tp > 1 && !mesh.sequence_parallel)
+    return "etp = 1 needs tokens that are divided among the shards; take mesh.sequence_parallel = "
+           "true, or leave out etp";
+  if (mesh.etp > 1 && mesh.etp != mesh.tp)
+    return fmt::format(
+        "etp = {} is neither 1, for experts that are whole on each shard, nor tp = {}; nearest: "
+        "etp = {}",
+        mesh.etp, mesh.tp, mesh.etp > mesh.tp ? mesh.tp : 1);
   if (ep == 1) return "";
   if (!mesh.is_even())
     return fmt::format("ep = {} needs stages of equal dp and tp; take ep = 1", ep);

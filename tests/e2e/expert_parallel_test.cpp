@@ -170,7 +170,8 @@ BOOST_AUTO_TEST_CASE(a_manifest_that_cannot_share_experts_out_is_refused) {
           "mesh.ep = 3 must divide the 4 experts of a layer (model.num_experts) and the 2 replicas "
           "(dp); nearest: ep = 2");
   refused("dense", {{"mesh.dp", "2"}, {"mesh.ep", "2"}}, "nearest: ep = 1");
-  refused("etp", with(kTwo, {{"mesh.etp", "1"}}), "mesh.tp");
+  refused("etp", with(kTwo, {{"mesh.etp", "1"}, {"mesh.tp", "2"}}), "mesh.sequence_parallel");
+  refused("etp of tp", with(kTwo, {{"mesh.etp", "3"}, {"mesh.tp", "2"}}), "nearest: etp = 2");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -10,7 +10,7 @@ void check_auto_mesh(const Manifest& m) {
                            &m.key_of(m->mesh.tp),         &m.key_of(m->mesh.sequence_parallel),
                            &m.key_of(m->layout),          &m.key_of(m->schedule.kind),
                            &m.key_of(m->schedule.chunks), &m.key_of(m->stages),
-                           &m.key_of(m->mesh.ep)};
+                           &m.key_of(m->mesh.ep),         &m.key_of(m->mesh.etp)};
   for (const Key* key : decided)
     if (m.given(*key))
       m.fail(*key,

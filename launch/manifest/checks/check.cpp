@@ -135,7 +135,7 @@ void check_shards(const Manifest& m) {
   if (const std::string wrong = actors::fault_of_widths(mesh, spec.schedule); !wrong.empty())
     m.fail(m->stages, "[[stage]]: {}", wrong);
   if (const std::string wrong = actors::fault_of_experts(spec, mesh); !wrong.empty())
-    m.fail(m->mesh.ep, "mesh.{}", wrong);
+    m.fail(wrong.starts_with("etp") ? m->mesh.etp : m->mesh.ep, "mesh.{}", wrong);
 }
 
 void check_mesh(const Manifest& m) {

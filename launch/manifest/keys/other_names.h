@@ -73,8 +73,6 @@ inline constexpr std::array kWithoutKey{
              "the optimizer is AdamW"},
     Synonyms{"cp context_parallel context_parallel_size context_parallel_degree",
              "a sequence is not divided among ranks"},
-    Synonyms{"etp expert_tensor_parallel_size",
-             "shards divide each expert as they divide other layers (mesh.tp)"},
     Synonyms{"adapter.use_dora adapter.bias adapter.modules_to_save adapter.rank_pattern "
              "adapter.alpha_pattern adapter.init_lora_weights adapter.peft_type "
              "adapter.layers_to_transform",

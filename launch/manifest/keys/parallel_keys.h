@@ -63,10 +63,22 @@ inline constexpr std::array kParallelKeys{
         .meaning = "Neighbouring replicas that share out the experts of each layer, each with "
                    "model.num_experts / ep of them, and send each other the tokens that these "
                    "compute; divides dp. One unless asked for, because it takes four exchanges a "
-                   "layer. Shards divide each expert as they divide other layers (tp)",
+                   "layer",
         .rule = from_one_to(1024),
         .called = "expert_parallel expert_parallel_size expert_parallel_degree "
                   "expert_model_parallel_size ep_size",
+        .is_rare = true},
+    Key{.table = "mesh",
+        .name = "etp",
+        .member = SETTING(mesh.etp),
+        .fallback = "0",
+        .unit = "shards",
+        .meaning = "Shards that divide the width of each expert: 0, or tp, all of a stage, as they "
+                   "divide other layers; 1: each has whole experts, which compute its own tokens, "
+                   "so that no product gets small and none of their sums travels, at the price of "
+                   "tp times the memory of experts. 1 needs sequence_parallel",
+        .rule = from_zero_to(1024),
+        .called = "expert_tensor_parallel_size",
         .is_rare = true},
     Key{"mesh", "stage", SETTING(stages), "[]", "",
         "Widths of the stages where they differ: one table [[stage]] for each stage, in order, "

@@ -261,6 +261,7 @@ void set_mesh(Manifest& manifest, const actors::RunSpec::Mesh& mesh) {
     manifest->mesh.dp = mesh.dp;
     manifest->mesh.tp = mesh.tp;
     manifest->mesh.ep = mesh.ep;
+    manifest->mesh.etp = mesh.etp;
   }
   if (stages != manifest->stages)
     manifest.settle(manifest.key_of(manifest->stages), std::move(stages));

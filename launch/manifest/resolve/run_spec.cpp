@@ -85,6 +85,7 @@ actors::RunSpec to_run_spec(const Manifest& m) {
   if (std::vector<actors::RunSpec::Width> widths = widths_of(*m); !widths.empty())
     spec.mesh.set_widths(std::move(widths));
   if (spec.mesh.tp == 1) spec.mesh.sequence_parallel = false;
+  if (spec.mesh.etp == spec.mesh.tp) spec.mesh.etp = 0;
   if (spec.data_parallel.buckets.count > 0) spec.data_parallel.buckets.size = 0;
   spec.data_parallel.every_microbatch = m->reduce_every != Settings::ReduceEvery::step;
   // What the user did not choose follows from the cores that are free when ranks start.
