@@ -120,6 +120,7 @@ json body_json(const MembershipChanged& membership) {
 StepReport received_report(const json& event) {
   auto report = read_fields<StepReport>(event);
   report.step = integer_of(event, "step");
+  if (!event.contains("aux_loss")) report.aux_loss = 0;  // left out
   report.replicas = {
       std::make_shared<StepReport::Measured>(read_fields<StepReport::Measured>(event))};
   return report;

@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(the_options_are_frozen) {
       {"trace", {"-h", "--help", "--steps", "-o", "--output"}},
       {"stop", {"-h", "--help", "--json"}},
       {"scale",
-       {"-h", "--help", "--pp", "--dp", "--tp", "--stage", "--layout", "--schedule",
+       {"-h", "--help", "--pp", "--dp", "--tp", "--ep", "--stage", "--layout", "--schedule",
         "--without-host", "--hosts", "--json"}},
       {"doctor",
        {"-h", "--help", "--hosts", "--hostfile", "--wait-for-hosts", "--rendezvous", "--token-file",

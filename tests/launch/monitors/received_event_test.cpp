@@ -45,6 +45,9 @@ std::vector<EventBody> all_bodies() {
                                             .bytes = 3,
                                             .time_s = 4,
                                             .exposed_s = 5}}})};
+  StepReport routed = report;
+  routed.aux_loss = 0.5;
+  routed.routers = {{.layer = 1, .load = {0.5, 1.5}, .entropy = 0.25, .balance = 2, .z = 3}};
   const RankStatus rank{.rank = 1,
                         .replica = 2,
                         .stage = 3,
@@ -54,6 +57,7 @@ std::vector<EventBody> all_bodies() {
                         .gpu = WorkerGpu{.index = 1, .name = "G", .uuid = "u"}};
   return {
       StepCommitted{report},
+      StepCommitted{routed},
       StepAgain{.report = report, .way = {.back_to = 4, .reached = 12}},
       EvaluationDone{.loss = 2},
       EvaluationDone{.loss = 2, .sets = {{"a", 2}, {"b", 3}}},
