@@ -157,6 +157,7 @@ Manifest with_layout(Manifest manifest, const CandidateLayout& layout) {
   set(manifest->mesh.pp, std::int64_t{layout.mesh.pp});
   set(manifest->mesh.dp, std::int64_t{layout.mesh.dp});
   set(manifest->mesh.ep, std::int64_t{layout.mesh.ep});
+  set(manifest->mesh.etp, std::int64_t{layout.mesh.etp});
   set(manifest->mesh.sequence_parallel, layout.mesh.sequence_parallel);
   set(manifest->layout, layout.split);
   set(manifest->schedule.kind, layout.kind);

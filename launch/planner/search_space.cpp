@@ -77,10 +77,13 @@ class Space {
     for (std::int64_t micro = 1; micro <= spec_.batch.global; ++micro) {
       if (spec_.batch.global % micro != 0 || (micro & (micro - 1)) != 0) continue;
       for (const Mode mode : modes_)
-        for (const int ep : sharers_) {
-          mesh.ep = ep;
-          of_pass(mesh, micro, mode);
-        }
+        for (const int ep : sharers_)
+          for (const int etp : {0, 1}) {
+            if (etp == 1 && !(divides_sequence && spec_.model.experts.count > 0)) break;
+            mesh.ep = ep;
+            mesh.etp = etp;
+            of_pass(mesh, micro, mode);
+          }
     }
   }
 
@@ -101,8 +104,8 @@ class Space {
         leave_out("more chunks than layers");
       else if (mesh.dp > most_dp_)
         leave_out("more replicas than mesh.dp may have");
-      else if (mesh.dp % mesh.ep != 0)
-        leave_out("replicas that do not share experts out evenly");
+      else if (!actors::fault_of_experts(spec_, mesh).empty())
+        leave_out("replicas or shards that cannot have experts so");
       else if (spec_.batch.global % (micro * mesh.dp) != 0)
         leave_out("a batch that micro * dp does not divide");
       else
@@ -148,10 +151,6 @@ class Space {
       if (layout.mesh.dp == 1 && division != Division::none) break;
       ++out_.considered;
       spec_.data_parallel.division = layout.division = division;
-      if (!actors::fault_of_experts(spec_, layout.mesh).empty()) {
-        exclude(out_.exclusions, "experts that are shared out and divided once more");
-        continue;
-      }
       const schedules::Work work = work_of(spec_);
       const double bytes = schedules::estimate_memory(work, layers, layout.chunks, kind.held);
       const double room = machine_.device.memory_gib * (1 << 30);

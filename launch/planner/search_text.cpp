@@ -38,10 +38,15 @@ json layout_json(const FoundLayout& found) {
            {"data_parallel", {{"sharding", sharding_of(layout)}}},
            {"predicted", to_json(found.prediction)}};
   if (layout.mesh.ep > 1) out["mesh"]["ep"] = layout.mesh.ep;
+  if (layout.mesh.etp > 0) out["mesh"]["etp"] = layout.mesh.etp;
   return out;
 }
 
-/// "8", or "8/2" where so many share experts out.
+/// "8", and "8/1" where experts are whole on each shard.
+std::string shards_of(const actors::RunSpec::Mesh& mesh) {
+  return mesh.etp > 0 ? fmt::format("{}/{}", mesh.tp, mesh.etp) : std::to_string(mesh.tp);
+}
+/// "8", and "8/2" where so many share experts out.
 std::string replicas_of(const actors::RunSpec::Mesh& mesh) {
   return mesh.ep > 1 ? fmt::format("{}/{}", mesh.dp, mesh.ep) : std::to_string(mesh.dp);
 }
@@ -70,7 +75,7 @@ std::string to_table(const SearchResult& result) {
                         "sharding", "split", "step", "mfu", "bubble", "memory");
   for (const auto& [layout, prediction] : result.layouts)
     out +=
-        row(layout.mesh.tp, layout.mesh.pp, replicas_of(layout.mesh),
+        row(shards_of(layout.mesh), layout.mesh.pp, replicas_of(layout.mesh),
             layout.mesh.sequence_parallel ? "yes" : "no", layout.kind, layout.chunks, layout.micro,
             recompute_of(layout), sharding_of(layout), layout.split.empty() ? "even" : layout.split,
             span_text(prediction.step.step_s), fmt::format("{:.3f}", prediction.step.mfu),

@@ -17,8 +17,8 @@ struct Sizes {
         keys(std::max(static_cast<double>(work.kv_heads) / shards, 1.0) *
              static_cast<double>(work.head_width)),
         feed_forward(static_cast<double>(work.feed_forward) / shards),
-        expert(static_cast<double>(work.expert_width) / shards),
-        chosen(static_cast<double>(work.chosen_experts)),
+        expert(static_cast<double>(work.expert_width) / (work.whole_experts ? 1 : shards)),
+        chosen(static_cast<double>(work.chosen_experts) / (work.whole_experts ? shards : 1)),
         routed(work.routed()),
         activated((1 - routed) * feed_forward + routed * chosen * expert),
         heads(static_cast<double>(work.heads) / shards),
@@ -125,6 +125,8 @@ void add_routing(const Work& work, const Sizes& of, const Operations& on, PassCo
 void add_waits(const Work& work, const Sizes& of, const Operations& on, const Products& qkv,
                const Products& up, PassCosts& costs) {
   const auto& software = on.machine().software;
+  // Experts that are whole on a shard compute its own tokens, which nothing gathers.
+  const double dense = work.whole_experts ? 1 - of.routed : 1;
   const double bytes = on.element_bytes() * of.tokens * of.hidden;
   const double moved = on.collective(Rounds::gather, work.tp, 1, bytes);
   const double reduced = on.collective(Rounds::reduce, work.tp, 1, bytes);
@@ -138,11 +140,13 @@ void add_waits(const Work& work, const Sizes& of, const Operations& on, const Pr
         beside(reduced, qkv.weight_gradient) + beside(reduced, up.weight_gradient);
     return;
   }
-  costs.forward_wait = 4 * moved;
-  costs.backward_wait = 2 * moved;  // gathers of the output's gradient
-  for (const Products& product : {qkv, up})
-    costs.backward_wait +=
-        beside(moved, product.input_gradient) + beside(moved, product.weight_gradient);
+  const auto beside_products = [&](const Products& product) {
+    return beside(moved, product.input_gradient) + beside(moved, product.weight_gradient);
+  };
+  costs.forward_wait = (2 + 2 * dense) * moved;
+  costs.backward_wait = (1 + dense) * moved;  // gathers of the output's gradient
+  costs.backward_wait += beside_products(qkv);
+  costs.backward_wait += dense * beside_products(up);
 }
 
 }  // namespace

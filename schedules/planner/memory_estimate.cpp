@@ -29,7 +29,7 @@ double layer_bytes(const Work& work, Work::Recompute recompute) {
   const double keys = static_cast<double>(work.kv_heads * work.head_width) / t;
   // Of experts the most: that all rows of the replicas which share them out come to one of them.
   const double routed = work.routed() * static_cast<double>(work.chosen_experts * work.ep);
-  const double rows = routed * static_cast<double>(work.hidden);
+  const double rows = routed * static_cast<double>(work.hidden) / (work.whole_experts ? t : 1);
   const double inner = (1 - work.routed()) * static_cast<double>(work.feed_forward) +
                        routed * static_cast<double>(work.expert_width);
   const double wide = work.gates * inner / t;

@@ -33,7 +33,8 @@ struct Work {
 
   // The mesh.
   int tp = 1, pp = 1, dp = 1;
-  int ep = 1;  ///< replicas that share the experts out
+  int ep = 1;                  ///< replicas that share the experts out
+  bool whole_experts = false;  ///< on every shard, for its own tokens; else shards divide each
   /// A stage's shards and replicas.
   struct Width {
     int tp = 1, dp = 1;
@@ -73,8 +74,10 @@ struct Work {
     return layers > 0 ? static_cast<double>(routed_layers) / static_cast<double>(layers) : 0;
   }
   /// Elements of a layer's matrices, without norms and biases, on average; of experts those that
-  /// one replica holds.
-  double parameters_of_layer() const { return parameters_with(static_cast<double>(experts) / ep); }
+  /// one replica holds, and those that its shards hold whole for each of them.
+  double parameters_of_layer() const {
+    return parameters_with((whole_experts ? tp : 1) * static_cast<double>(experts) / ep);
+  }
   /// Elements that compute one token.
   double active_parameters_of_layer() const {
     return parameters_with(static_cast<double>(chosen_experts));

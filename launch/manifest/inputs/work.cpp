@@ -77,6 +77,7 @@ Work work_of(const actors::RunSpec& spec) {
           .pp = spec.mesh.pp,
           .dp = spec.mesh.dp,
           .ep = spec.mesh.ep,
+          .whole_experts = spec.mesh.etp == 1 && spec.mesh.tp > 1,
           .widths = std::move(widths),
           .sequence_parallel = spec.mesh.sequence_parallel,
           .updates_ahead = actors::updates_ahead(spec),

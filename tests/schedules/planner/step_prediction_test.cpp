@@ -67,6 +67,10 @@ BOOST_AUTO_TEST_CASE(experts_compute_what_is_chosen_and_hold_all) {
   work.ep = 2;
   BOOST_TEST(work.parameters_of_layer() == dense.parameters_of_layer() + of_experts + router,
              boost::test_tools::tolerance(1e-12));
+  // Experts that are whole on each of 8 shards.
+  work.whole_experts = true;
+  BOOST_TEST(work.parameters_of_layer() > dense.parameters_of_layer() + 8 * of_experts);
+  work.whole_experts = false;
   PlannedRun run = llama();
   const double without = run.on(machine()).step_s;
   run.work = work;
