@@ -169,7 +169,8 @@ struct RunSpec {
   } eval;
 
   struct Cluster {
-    tensor::DeviceSpec device;  ///< what each worker computes with
+    tensor::DeviceSpec device;                      ///< what each worker computes with
+    std::vector<tensor::DeviceKind> stage_kinds{};  ///< by stage, if they differ (device_of())
     /// How the devices' own groups add, if they have any.
     tensor::CollectiveSums collectives = tensor::CollectiveSums::ordered;
     /// Where the devices' slots for messages of other ranks lie, if they have memory of their own.
@@ -178,8 +179,7 @@ struct RunSpec {
     std::vector<std::string> gpus;
     /// UUIDs of this process's machine's that have failed and are not used. Only a worker knows it.
     std::vector<std::string> failed_gpus{};
-    /// What a process takes of this machine's GPUs before it allocates anything, if that was
-    /// measured (tensor::measure_contexts). Only the launching process knows it.
+    /// What a process takes of a GPU before it allocates (measure_contexts), if the launcher knows.
     std::optional<std::int64_t> context_bytes{};
     std::optional<bool> pin = false;   ///< bind each rank to cores of its own; none: core_use()
     std::optional<bool> spin = false;  ///< wait for messages by polling; none: core_use()

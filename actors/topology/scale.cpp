@@ -191,6 +191,12 @@ RunSpec::Mesh mesh_of(const RunSpec& spec, const RunSpec::Mesh& current,
       refuse("--pp " + text(*request.pp) + ": the " + schedules::counted(with_hosts, "stage") +
              " of the manifest have hosts of their own ([[stage]] hosts), which say nothing of " +
              text(*request.pp) + "; change --dp or --tp, or start a run with other tables");
+    const auto with_devices = std::ssize(spec.cluster.stage_kinds);
+    if (with_devices > 0 && *request.pp != with_devices)
+      refuse("--pp " + text(*request.pp) + ": the " + schedules::counted(with_devices, "stage") +
+             " of the manifest have several kinds of devices ([[stage]] device), which say nothing "
+             "of " +
+             text(*request.pp) + "; change --dp or --tp, or start a run with other tables");
     if (!mesh.is_even() && !(request.dp && request.tp))
       refuse("--pp " + text(*request.pp) + ": the stages differ in width (" + to_string(mesh) +
              "), so say with --dp and --tp how wide all shall be");

@@ -87,6 +87,7 @@ std::shared_ptr<StageState> make_state(const stages::StageSpec& stage, tensor::D
   auto state = std::make_shared<StageState>();
   state->stage = stages::make_transformer_stage(stage, device);
   state->spec = stage;
+  state->device = &device;
   return state;
 }
 
@@ -102,8 +103,8 @@ void add_runners(RankConfiguration& now, const RunSpec& spec, const Configuratio
   const stages::StageSpec& stage = now.part.stage;
   const stages::RowSizes rows = stage.rows();
   const Program program = compile_training(now.part);
-  const bool shares = spec.data.first_shard_reads && stage.sharding.size > 1;
   const int pieces = stage.row_multiple > 0 ? pieces_of(shape.mesh, now.part.place.stage) : 0;
+  const bool shares = spec.data.first_shard_reads && stage.sharding.size > 1;
   // The bounds of documents are needed by every stage, the tokens at the ends of the model alone.
   const bool needs = reads_tokens(program) || spec.batch.documents != stages::Documents::joined;
   if (shares && needs) now.tokens.emplace(device, *now.groups.get(GroupKind::shard_forwards));

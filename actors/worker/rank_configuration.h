@@ -31,6 +31,7 @@ struct StageState {
   std::unique_ptr<stages::Stage> stage;  ///< null if its state is parked
   std::optional<ParkedState> parked;
   stages::StageSpec spec;
+  const tensor::Device* device = nullptr;  ///< that the stage was made for
   std::int64_t step = -1;  ///< updates in the stage's state; -1: no state that can be used
   bool has_base = false;   ///< the stage has the base of an adapter, if it trains one
   /// The memory of that base, which ranks of a host share.

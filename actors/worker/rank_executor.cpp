@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <utility>
@@ -19,7 +18,6 @@
 #include "stages/storage/claim.h"
 #include "tensor/device/device.h"
 #include "tensor/errors/error.h"
-#include "tensor/libraries/gpu_choice.h"
 
 namespace troupe::actors {
 namespace {
@@ -51,29 +49,6 @@ void warn_of_staged(const transport::ChannelCounts& counts, const Configuration&
           configuration.members.rank_of_id(peer));
 }
 
-/// What a worker computes with: of several GPUs of its machine the one whose turn it is, unless it
-/// has failed; `gpu` tells of it.
-tensor::DeviceSpec device_of(const RunSpec::Cluster& cluster, int worker, WorkerGpu& gpu) {
-  tensor::DeviceSpec device = cluster.device;
-  if (device.kind != tensor::DeviceKind::cuda) return device;
-  std::vector<std::string> chosen = cluster.gpus;
-  if (!chosen.empty()) {
-    const std::string its = tensor::turn_of<std::string>(worker, chosen);
-    if (tensor::is_gpu_instance(its)) {
-      // Nothing has called CUDA in this process yet, and from now on it sees this one alone.
-      setenv("CUDA_VISIBLE_DEVICES", its.c_str(), 1);
-      chosen = {"0"};
-    }
-  }
-  const tensor::DeviceReport report = tensor::report_cuda_devices();
-  if (report.devices.empty()) return device;  // the device that is made tells what is missing
-  device.index = tensor::gpu_of_turn(worker, tensor::gpus_in_order(report.devices, chosen),
-                                     report.devices, cluster.failed_gpus);
-  const tensor::DeviceInfo& info = report.devices[static_cast<std::size_t>(device.index)];
-  gpu = {.index = device.index, .name = info.name, .uuid = info.uuid};
-  return device;
-}
-
 }  // namespace
 
 RankExecutor::RankExecutor(RunSpec spec, const Member& self, NodeFactory make_node,
@@ -83,9 +58,10 @@ RankExecutor::RankExecutor(RunSpec spec, const Member& self, NodeFactory make_no
       make_node_(std::move(make_node)),
       files_(std::move(files)),
       slots_(std::make_shared<transport::SlotPool>()),
-      device_(tensor::make_device(device_of(spec_.cluster, self_.id, gpu_))),
+      devices_(spec_, self_.id),
+      device_(&devices_.first()),
       node_(new_node()),
-      warm_stage_(spec_, *device_, slots_, node_->shares_memory()) {}
+      warm_stage_(spec_, devices_, slots_, node_->shares_memory()) {}
 
 RankExecutor::~RankExecutor() {
   finish_writing();

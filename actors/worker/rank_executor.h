@@ -21,6 +21,7 @@
 #include "actors/worker/state/checkpoint_writer.h"
 #include "actors/worker/step_orders.h"
 #include "actors/worker/warm_stage.h"
+#include "actors/worker/worker_devices.h"
 #include "actors/worker/worker_files.h"
 #include "tensor/device/process_group.h"
 #include "transport/node/ucx_node.h"
@@ -36,7 +37,7 @@ class RankExecutor {
       std::function<std::unique_ptr<transport::UcxNode>(std::shared_ptr<transport::SlotPool>)>;
   RankExecutor(RunSpec spec, const Member& self, NodeFactory make_node, WorkerFiles files = {});
   ~RankExecutor();
-  const WorkerGpu& gpu() const { return gpu_; }
+  const WorkerGpu& gpu() const { return devices_.gpu(); }
   /// The address of the worker's data plane, valid until the next halt().
   std::string address() const { return node_->address(); }
 
@@ -152,9 +153,8 @@ class RankExecutor {
   std::chrono::microseconds spin_{0};
   /// Slots that closed nodes have left, for new ones.
   const std::shared_ptr<transport::SlotPool> slots_;
-  WorkerGpu gpu_;
-  /// The process's one device, before all that has its memory.
-  const std::unique_ptr<tensor::Device> device_;
+  WorkerDevices devices_;                     ///< before all that has their memory
+  tensor::Device* device_;                    ///< what the stage of configuration_ computes with
   std::unique_ptr<transport::UcxNode> node_;  ///< replaced only by halt(), under the lock
   WarmStage warm_stage_;
   std::unique_ptr<RankConfiguration> configuration_;

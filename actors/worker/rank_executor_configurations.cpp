@@ -144,9 +144,9 @@ std::optional<Ready> RankExecutor::prepare(const EnterConfiguration& order) {
   now->on_several_hosts = order.start.host.ranks < configuration.num_ranks();
   now->part = part_of_run(assembly, spec_, configuration.shape, rank, order.start.ring);
   if (copies_state(spec_, configuration.shape))
-    now->copies.emplace(spec_, configuration.shape, rank,
-                        order.start.ring.source_of(configuration.shape, rank), *device_,
-                        node_->channel());
+    now->copies.emplace(
+        spec_, configuration.shape, rank, order.start.ring.source_of(configuration.shape, rank),
+        devices_.of(configuration.shape.mesh, now->part.place.stage), node_->channel());
   connect(configuration, order.start.state, &now->part);
   const auto begin = std::chrono::steady_clock::now();
   take_state(order, now.get());

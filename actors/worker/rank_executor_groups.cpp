@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "actors/topology/stage_devices.h"
 #include "actors/worker/rank_executor.h"
 #include "tensor/errors/error.h"
 #include "transport/collectives/changing_group.h"
@@ -21,8 +22,9 @@ void RankExecutor::make_groups(RankConfiguration& now) {
     for (const int rank : planned.ranks) members.push_back(configuration.members.at(rank).id);
     auto group = node_->make_group(configuration.run, training_configuration(configuration.number),
                                    id, planned.name, members, self_.id, planned.memory);
-    now.groups.set(planned.kind, transport::group_for(*device_, std::move(group), planned.name),
-                   planned.name);
+    const bool among_kinds = differ_in_device(spec_, configuration.shape.mesh, planned.ranks);
+    const auto make = among_kinds ? transport::group_among_kinds : transport::group_for;
+    now.groups.set(planned.kind, make(*device_, std::move(group), planned.name), planned.name);
   }
   {
     const std::lock_guard lock(mutex_);

@@ -61,29 +61,36 @@ void RankExecutor::step_back(std::int64_t step) {
   state.step = step;
 }
 
-/// The stage of the next configuration, of zeros if it is not the one that the rank has.
+/// The stage of the next configuration, of zeros if it is not the one that the rank has. One on
+/// another device takes the state from the host.
 std::shared_ptr<StageState> RankExecutor::next_state(const EnterConfiguration& order,
                                                      const RankConfiguration& now) {
   const auto warm = warm_stage_.take();
   const StageState* const before = configuration_ ? configuration_->state.get() : nullptr;
+  tensor::Device& device = devices_.of(order.configuration.shape.mesh, now.part.place.stage);
+  const auto fits = [&](const StageState& state) {
+    return state.stage && state.spec == now.part.stage && state.device == &device;
+  };
   // A loaded state goes into a new stage, because fresh weights must not keep old moments.
-  if (order.start.state.from_memory && before && before->stage && before->spec == now.part.stage)
-    return configuration_->state;
-  if (warm && warm->spec == now.part.stage) return warm;
-  if (before && before->stage && !warm_stage_.has_room(order.configuration.shape, now.rank))
-    park_state();
-  return warm_stage_.make(now.part.stage);
+  if (order.start.state.from_memory && before && fits(*before)) return configuration_->state;
+  const bool has_warm = warm && fits(*warm);
+  const auto has_room = [&] {
+    return has_warm || warm_stage_.has_room(order.configuration.shape, now.rank);
+  };
+  if (before && before->stage && (&device != device_ || !has_room())) park_state();
+  device_ = &device;
+  return has_warm ? warm : warm_stage_.make(now.part.stage, device);
 }
 
-/// Moves the state of the configuration before from the device to the host, where it stays until
+/// Moves the state of the configuration before from its device to the host, where it stays until
 /// all ranks have reached the next one.
 void RankExecutor::park_state() {
   StageState& state = *configuration_->state;
   state.parked.emplace(kept_in(*configuration_, spec_), *device_);
   state.stage.reset();
   spdlog::info(
-      "no room for two stages on the device: the state of step {}, {:.1f} MiB, waits in "
-      "host memory",
+      "no room for two stages on the device, or another device: the state of step {}, {:.1f} MiB, "
+      "waits in host memory",
       state.step, static_cast<double>(state.parked->bytes()) / (1 << 20));
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <map>
 #include <system_error>
 #include <utility>
 
@@ -9,9 +10,9 @@
 
 namespace troupe::actors {
 
-WarmStage::WarmStage(const RunSpec& spec, tensor::Device& device,
+WarmStage::WarmStage(const RunSpec& spec, WorkerDevices& devices,
                      std::shared_ptr<transport::SlotPool> slots, bool shares_memory)
-    : spec_(spec), device_(device), slots_(std::move(slots)), shares_memory_(shares_memory) {}
+    : spec_(spec), devices_(devices), slots_(std::move(slots)), shares_memory_(shares_memory) {}
 
 WarmStage::~WarmStage() {
   take();
@@ -50,9 +51,10 @@ void WarmStage::build(const WarmUp& order) {
       return current_ && std::ranges::find(current_->edges, edge) != current_->edges.end();
     });
   }
-  prepare_slots(slots_of(part, order.rank, device_, spec_.cluster.edges));
+  tensor::Device& device = devices_.of(order.shape.mesh, part.place.stage);
+  prepare_slots(slots_of(part, order.rank, device, spec_.cluster.edges));
   if (has_stage || !has_room(order.shape, order.rank)) return;
-  auto state = make(part.stage);
+  auto state = make(part.stage, device);
   const std::lock_guard lock(mutex_);
   built_ = std::move(state);
 }
@@ -72,18 +74,21 @@ void WarmStage::reserve_for_any(const WarmUp& order) {
     if (reserved_for_ == order.shape) return;
   }
   const Assembly assembly = assemble(spec_, order.shape);
-  std::int64_t stage_bytes = 0;
+  std::map<tensor::Device*, std::int64_t> stage_bytes;
   std::vector<std::size_t> slots;  // the largest of all ranks, the second largest of all ranks, ...
   {
     const std::lock_guard making(making_);
     for (int rank = 0; rank < order.shape.mesh.ranks_of_replica(); ++rank) {  // replicas are alike
       const RankAssembly part = part_of_run(assembly, spec_, order.shape, rank);
-      stage_bytes = std::max(stage_bytes, stages::plan_memory(part.stage, device_).total());
-      const auto sizes = slots_of(part, rank, device_, spec_.cluster.edges);
+      tensor::Device& device = devices_.of(order.shape.mesh, part.place.stage);
+      std::int64_t& bytes = stage_bytes[&device];
+      bytes = std::max(bytes, stages::plan_memory(part.stage, device).total());
+      const auto sizes = slots_of(part, rank, device, spec_.cluster.edges);
       slots.resize(std::max(slots.size(), sizes.size()));
       for (std::size_t i = 0; i < sizes.size(); ++i) slots[i] = std::max(slots[i], sizes[i]);
     }
-    device_.reserve(static_cast<std::size_t>(stage_bytes));
+    for (const auto& [device, bytes] : stage_bytes)
+      device->reserve(static_cast<std::size_t>(bytes));
     const std::lock_guard lock(mutex_);
     reserved_for_ = order.shape;
   }
@@ -102,7 +107,8 @@ std::shared_ptr<StageState> WarmStage::take() {
 }
 
 bool WarmStage::has_room(const ClusterShape& shape, int rank) const {
-  const tensor::DeviceMemory memory = device_.memory();
+  const int stage = place_of(shape.mesh, rank).stage;
+  const tensor::DeviceMemory memory = devices_.of(shape.mesh, stage).memory();
   if (memory.total == 0) return true;
   const RankMemory next =
       memory_of(spec_, shape, assemble(spec_, shape)).at(static_cast<std::size_t>(rank));
@@ -110,9 +116,10 @@ bool WarmStage::has_room(const ClusterShape& shape, int rank) const {
   return memory.used + static_cast<std::size_t>(needed) <= memory.total;
 }
 
-std::shared_ptr<StageState> WarmStage::make(const stages::StageSpec& stage) {
+std::shared_ptr<StageState> WarmStage::make(const stages::StageSpec& stage,
+                                            tensor::Device& device) {
   const std::lock_guard making(making_);
-  auto state = make_state(stage, device_);
+  auto state = make_state(stage, device);
   release_reserve();
   return state;
 }
@@ -123,7 +130,7 @@ void WarmStage::release() {
 }
 
 void WarmStage::release_reserve() {
-  device_.reserve(0);
+  devices_.release_reserves();
   const std::lock_guard lock(mutex_);
   reserved_for_.reset();
 }

@@ -9,6 +9,7 @@
 
 #include "actors/messages/messages.h"
 #include "actors/worker/rank_configuration.h"
+#include "actors/worker/worker_devices.h"
 #include "transport/memory/slot_pool.h"
 
 namespace troupe::actors {
@@ -18,10 +19,10 @@ namespace troupe::actors {
 /// need not wait for the system to clear memory pages.
 class WarmStage {
  public:
-  /// The spec and the process's device outlive the object and the stages that it makes. `slots`
+  /// The spec and the process's devices outlive the object and the stages that it makes. `slots`
   /// serves the rank's data plane. `shares_memory`: the slots may lie in memory that peers write
   /// into.
-  WarmStage(const RunSpec& spec, tensor::Device& device, std::shared_ptr<transport::SlotPool> slots,
+  WarmStage(const RunSpec& spec, WorkerDevices& devices, std::shared_ptr<transport::SlotPool> slots,
             bool shares_memory);
   ~WarmStage();
   WarmStage(const WarmStage&) = delete;
@@ -39,7 +40,7 @@ class WarmStage {
   /// takes in the shape beside what is on it now.
   bool has_room(const ClusterShape& shape, int rank) const;
   /// Makes a stage of zeros, in the memory that was prepared for any stage if there is such memory.
-  std::shared_ptr<StageState> make(const stages::StageSpec& stage);
+  std::shared_ptr<StageState> make(const stages::StageSpec& stage, tensor::Device& device);
   /// Returns memory that was prepared and not taken to the system.
   void release();
 
@@ -50,7 +51,7 @@ class WarmStage {
   void release_reserve();
 
   const RunSpec& spec_;
-  tensor::Device& device_;
+  WorkerDevices& devices_;
   const std::shared_ptr<transport::SlotPool> slots_;
   const bool shares_memory_;
 

@@ -15,6 +15,7 @@ actors::RunSpec on_machine(actors::RunSpec spec, const schedules::MachineModel& 
   spec.cluster.device.kind = machine.device.kind == schedules::MachineModel::Kind::gpu
                                  ? tensor::DeviceKind::cuda
                                  : tensor::DeviceKind::cpu;
+  spec.cluster.stage_kinds.clear();
   spec.cluster.hosts.clear();
   spec.cluster.context_bytes.reset();  // of this machine's GPUs
   return spec;

@@ -1,8 +1,10 @@
 #include <signal.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -36,6 +38,72 @@ BOOST_AUTO_TEST_CASE(a_run_has_the_losses_of_the_cpu) {
     BOOST_TEST(distance(cuda, cpu) < 1e-5, name << ": " << distance(cuda, cpu));
     BOOST_TEST(distance(cuda, cpu) > 0, name << " did not run on the device");
   }
+}
+
+/// Stages on CPUs beside stages on GPUs: their messages go through host memory, and so does a tied
+/// matrix that both kinds have.
+BOOST_AUTO_TEST_CASE(stages_of_a_run_have_several_kinds_of_devices) {
+  const Workplace place;
+  const Keys small{{"batch.micro", "1"}, {"model.tie_word_embeddings", "true"}};
+  const Numbers cpu = trained(place, "cpu", with(small, kCpu));
+  const std::map<std::string, std::string> layouts{
+      {"cpu_cuda", "{device=\"cpu\"}, {device=\"cuda\"}"},
+      {"cuda_cpu", "{device=\"cuda\"}, {device=\"cpu\"}"},
+      {"wide", "{device=\"cuda\", dp=2}, {tp=2}"},
+      {"three", "{device=\"cuda\"}, {}, {device=\"cuda\"}"}};
+  for (const auto& [name, tables] : layouts) {
+    const Keys keys =
+        with(small, {{"mesh.pp", name == "three" ? "3" : "2"}, {"mesh.stage", "[" + tables + "]"}});
+    const Numbers mixed = trained(place, name, keys);
+    BOOST_TEST(mixed.size() == cpu.size());
+    BOOST_TEST(distance(mixed, cpu) < 1e-5, name << ": " << distance(mixed, cpu));
+    BOOST_TEST(distance(mixed, cpu) > 0, name << " did not run on the device");
+    BOOST_TEST((trained(place, name + "_again", keys) == mixed), name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(plans_tell_the_device_of_each_stage) {
+  const Workplace place;
+  const Finished plan = troupe(
+      {"plan",
+       place.manifest("planned", {{"mesh.pp", "2"}, {"mesh.stage", "[{}, {device=\"cuda\"}]"}}),
+       "--json"});
+  BOOST_REQUIRE_MESSAGE(plan.exit_code == 0, plan.err);
+  const auto ranks = nlohmann::json::parse(plan.out).at("ranks");
+  BOOST_TEST(ranks.at(0).at("device") == "cpu");
+  BOOST_TEST(ranks.at(0).at("device_bytes") == 0);
+  BOOST_TEST(!ranks.at(0).contains("gpu"));
+  BOOST_TEST(ranks.at(1).at("device") == "cuda");
+  BOOST_TEST(ranks.at(1).at("gpu") == 0);
+}
+
+/// A stage's replacement has the device of its stage, and so has one that a stage gets when the
+/// run is scaled.
+BOOST_AUTO_TEST_CASE(stages_keep_their_devices_when_workers_are_lost) {
+  const Workplace place;
+  const Keys keys{{"mesh.pp", "2"},           {"mesh.stage", "[{}, {device=\"cuda\"}]"},
+                  {"batch.micro", "1"},       {"run.max_steps", "1000000"},
+                  {"recovery.silent", "0.0"}, {"recovery.hang", "0.0"}};
+  const std::string run = place.run("run");
+  TroupeProgram program({"launch", place.manifest("run", keys)});
+  BOOST_REQUIRE(program.read_until("step 2/"));
+  for (const std::size_t rank : {1u, 0u}) {
+    kill(workers_of(run).at(rank), SIGKILL);
+    for (const char* text : {"recovered", "step "}) BOOST_REQUIRE(program.read_until(text));
+  }
+  for (const char* stage : {"1", "0"}) {
+    const Finished scaled = troupe({"scale", run, "--stage", stage, "--dp", "2"});
+    BOOST_TEST(scaled.exit_code == 0, scaled.err);
+    BOOST_REQUIRE(program.read_until("step "));
+  }
+  BOOST_TEST(troupe({"stop", run}).exit_code == 0);
+  BOOST_TEST(program.finish().exit_code == 0);
+  const Numbers got = step_numbers(run);
+  const int last = std::min(got.rbegin()->first, 40);
+  const Keys alone =
+      with(keys, {{"mesh.pp", "1"}, {"mesh.stage", ""}, {"run.max_steps", std::to_string(last)}});
+  const Numbers calm = trained(place, "calm", alone);
+  BOOST_TEST(distance(calm, got) < 1e-4, distance(calm, got));
 }
 
 BOOST_AUTO_TEST_CASE(ranks_take_the_gpus_that_are_chosen) {

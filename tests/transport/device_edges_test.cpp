@@ -183,13 +183,13 @@ struct Alone {
   ScriptedLink link;
   EdgeChannel channel{link, board};
 
-  explicit Alone(int rank, EdgeChoice choice = EdgeChoice::peer) {
+  explicit Alone(int rank, EdgeChoice choice = EdgeChoice::peer, bool on_cpu = false) {
     link.events = &channel.events();
     channel.open({.run = kRun,
                   .configuration = 1,
                   .rank = rank,
                   .edges = {edge},
-                  .device = &device,
+                  .device = on_cpu ? nullptr : &device,
                   .choice = choice});
   }
   static inline const Edge edge = two_way({100}, 2).front();
@@ -228,6 +228,19 @@ BOOST_AUTO_TEST_CASE(slots_that_are_not_there_are_declined_and_granted_otherwise
     BOOST_TEST_REQUIRE(std::holds_alternative<TensorMessage>(message.body));
     BOOST_TEST((std::get<TensorMessage>(message.body).placement == Placement::payload));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_cpu_declines_slots_on_a_device_and_takes_others) {
+  Alone sender(0, EdgeChoice::automatic, true);
+  sender.link.arrive(1, Alone::grant({.id = 1, .nonce = 2}, true));
+  const Header answer = sender.link.next();
+  BOOST_TEST_REQUIRE(std::holds_alternative<Decline>(answer.body));
+  BOOST_TEST((std::get<Decline>(answer.body).edge == Alone::id()));
+  sender.link.arrive(1, Alone::grant({}, false));
+  send_message(sender.channel, forth(1));
+  const Header message = sender.link.next();
+  BOOST_TEST_REQUIRE(std::holds_alternative<TensorMessage>(message.body));
+  BOOST_TEST((std::get<TensorMessage>(message.body).placement == Placement::payload));
 }
 
 BOOST_AUTO_TEST_CASE(a_second_grant_is_refused_also_while_the_first_is_mapped) {

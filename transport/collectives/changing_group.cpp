@@ -51,4 +51,11 @@ std::unique_ptr<tensor::ProcessGroup> group_for(tensor::Device& device,
   return std::make_unique<ChangingGroup>(std::move(hosts), device, name);
 }
 
+std::unique_ptr<tensor::ProcessGroup> group_among_kinds(tensor::Device& device,
+                                                        std::unique_ptr<tensor::ProcessGroup> hosts,
+                                                        const std::string& name) {
+  if (device.host_reads_memory()) return hosts;
+  return std::make_unique<StagedGroup>(std::move(hosts), device, name);
+}
+
 }  // namespace troupe::transport

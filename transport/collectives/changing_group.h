@@ -59,5 +59,9 @@ class ChangingGroup final : public tensor::ProcessGroup {
 std::unique_ptr<tensor::ProcessGroup> group_for(tensor::Device& device,
                                                 std::unique_ptr<tensor::ProcessGroup> hosts,
                                                 const std::string& name);
+/// A group for them whose other members have devices of other kinds: it is staged for good.
+std::unique_ptr<tensor::ProcessGroup> group_among_kinds(tensor::Device& device,
+                                                        std::unique_ptr<tensor::ProcessGroup> hosts,
+                                                        const std::string& name);
 
 }  // namespace troupe::transport

@@ -168,6 +168,10 @@ void EdgeChannel::on_grant(int sender, const Grant& grant) {
     return refuse(fmt::format("a second grant from rank {} on {}", board_.rank_of(sender),
                               name_of(box->edge())));
   if (box->is_on_device()) return map_slots_of(*box, sender, grant);
+  if (grant.on_device) {  // a CPU writes into no device's memory
+    box->decline();
+    return link_.send_control(edge.to, header_of(Decline{.edge = box->id()}));
+  }
   box->open({.mapped = link_.map(sender, grant.segment, slots_bytes(edge))}, grant.kept);
   pump(*box);
 }

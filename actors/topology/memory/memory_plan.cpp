@@ -6,6 +6,7 @@
 
 #include "actors/topology/memory/gpu_memory.h"
 #include "actors/topology/rank_groups.h"
+#include "actors/topology/stage_devices.h"
 #include "actors/topology/state/state_parts.h"
 #include "actors/topology/state/state_plan.h"
 #include "stages/decoder/parameters/parameter_layout.h"
@@ -29,35 +30,38 @@ std::int64_t own_copies_bytes(const RunSpec& spec, const ClusterShape& shape, in
 }
 
 /// What a GPU's rank holds of edges in the memory of its GPU, and of the host besides.
-void place_edges(const RankAssembly& part, int rank, transport::EdgeChoice choice,
+void place_edges(const RunSpec& spec, const ClusterShape& shape, const RankAssembly& part, int rank,
                  RankMemory& memory) {
   using transport::EdgePlacement;
-  const auto crossing =
-      choice == transport::EdgeChoice::staged ? EdgePlacement::staged : EdgePlacement::peer;
   std::vector<transport::Edge> edges = part.edges;
   std::erase_if(edges,
                 [](const auto& edge) { return edge.direction == transport::Direction::state; });
-  const auto slots = static_cast<std::int64_t>(transport::slots_bytes(edges, rank));
-  memory.edges += slots + static_cast<std::int64_t>(transport::send_buffers_bytes(edges, rank));
-  // The messages arrive in the host's memory, too.
-  if (crossing == EdgePlacement::staged) memory.allocated.pools += slots;
+  memory.edges += static_cast<std::int64_t>(transport::slots_bytes(edges, rank) +
+                                            transport::send_buffers_bytes(edges, rank));
   for (const auto& edge : edges) {
     const int peer = edge.to == rank ? edge.from : edge.to;
-    memory.placements[peer] = edge.is_local() ? EdgePlacement::local : crossing;
+    const bool is_staged = spec.cluster.edges == transport::EdgeChoice::staged ||
+                           differ_in_device(spec, shape.mesh, {rank, peer});
+    memory.placements[peer] = edge.is_local() ? EdgePlacement::local
+                              : is_staged     ? EdgePlacement::staged
+                                              : EdgePlacement::peer;
   }
+  // Messages of staged edges arrive in the host's memory, too.
+  std::erase_if(edges, [&](const auto& edge) {
+    const int peer = edge.to == rank ? edge.from : edge.to;
+    return !edge.is_local() && memory.placements[peer] == EdgePlacement::peer;
+  });
+  if (std::ranges::any_of(edges, [](const auto& edge) { return !edge.is_local(); }))
+    memory.allocated.pools += static_cast<std::int64_t>(transport::slots_bytes(edges, rank));
 }
 
-bool on_gpu(const RunSpec& spec) {
-  return spec.cluster.device.kind == tensor::DeviceKind::cuda;
-}
-
-/// The memory of a stage alone. `cpu` plans what is alike on every device.
-RankMemory memory_of_stage(const stages::StageSpec& stage, const RunSpec::Cluster& cluster,
-                           tensor::Device& cpu) {
+/// The memory of a stage alone, on this device. `cpu` plans what is alike on every device.
+RankMemory memory_of_stage(const stages::StageSpec& stage, const tensor::DeviceSpec& device,
+                           const RunSpec::Cluster& cluster, tensor::Device& cpu) {
   RankMemory memory{.allocated = {.stage = stages::plan_memory(stage, cpu)}};
-  if (cluster.device.kind == tensor::DeviceKind::cpu) return memory;
+  if (device.kind == tensor::DeviceKind::cpu) return memory;
   memory.allocated.stage.packed = packed_bytes_on_gpu(stage, memory.allocated.stage);
-  memory.workspace = workspace_on_gpu(stage, cluster.device.deterministic);
+  memory.workspace = workspace_on_gpu(stage, device.deterministic);
   memory.context = cluster.context_bytes.value_or(kContextBytes);
   memory.process += kCudaHostBytes;
   memory.on_gpu = true;
@@ -96,7 +100,9 @@ struct RanksMemory {
 RanksMemory memory_of_ranks(const RunSpec& spec, const ClusterShape& shape, RankAssembly part,
                             tensor::Device& cpu) {
   part.stage = alike(std::move(part.stage));
-  RanksMemory memory{.rank = memory_of_stage(part.stage, spec.cluster, cpu), .by_slice = {}};
+  const tensor::DeviceSpec device = device_of(spec, shape.mesh, part.place.stage);
+  RanksMemory memory{.rank = memory_of_stage(part.stage, device, spec.cluster, cpu),
+                     .by_slice = {}};
   stages::DataParallelSpec data_parallel = spec.data_parallel;
   data_parallel.microbatches = static_cast<int>(spec.batch.microbatches(shape.mesh.dp));
   AllocatedMemory& allocated = memory.rank.allocated;
@@ -119,7 +125,7 @@ void add_edges(const RunSpec& spec, const ClusterShape& shape, const RankAssembl
                RankMemory& memory) {
   memory.allocated.pools = pool_bytes(part, rank) + own_copies_bytes(spec, shape, rank);
   memory.allocated.buckets += stages::TiedSums::bytes(part.tied_parts);
-  if (memory.on_gpu) place_edges(part, rank, spec.cluster.edges, memory);
+  if (memory.on_gpu) place_edges(spec, shape, part, rank, memory);
 }
 
 /// What of a stage its memory grows with.
@@ -152,7 +158,7 @@ std::vector<RankAssembly> largest_stages(const RunSpec& spec, const ClusterShape
     RankAssembly part = part_of_run(assembly, spec, shape, rank);
     StageLoad load{.chunks = part.stage.chunks, .pools = pool_bytes(part, rank)};
     // Of parameters that are frozen a layer takes less than others.
-    const bool alike = spec.model.groups.empty();
+    const bool alike = spec.model.groups.empty() && spec.cluster.stage_kinds.empty();
     const auto is_exceeded = [&](const StageLoad& other) { return exceeds(other, load); };
     if (alike && std::ranges::any_of(loads, is_exceeded)) continue;
     for (std::size_t i = loads.size(); i-- > 0;) {
@@ -228,7 +234,8 @@ RankMemory memory_of_fullest(const RunSpec& spec, const ClusterShape& shape,
 
 RankMemory memory_of_spare(const std::vector<RankMemory>& ranks) {
   TROUPE_ASSERT(!ranks.empty());
-  RankMemory spare = ranks.front();
+  const auto on_gpu = std::ranges::find_if(ranks, &RankMemory::on_gpu);
+  RankMemory spare = on_gpu == ranks.end() ? ranks.front() : *on_gpu;
   AllocatedMemory& most = spare.allocated;
   for (const RankMemory& rank : ranks) {
     const AllocatedMemory& allocated = rank.allocated;
@@ -251,7 +258,8 @@ std::int64_t total_memory_of_change(const RunSpec& spec, const ClusterShape& now
                                     const ClusterShape& next) {
   const int in_both = std::min(now.num_ranks(), next.num_ranks());
   const SplitMemory before = split_memory(spec, now), after = split_memory(spec, next);
-  const std::int64_t process = kProcessBytes + (on_gpu(spec) ? kCudaHostBytes : 0);
+  const bool on_gpu = spec.cluster.device.kind == tensor::DeviceKind::cuda;
+  const std::int64_t process = kProcessBytes + (on_gpu ? kCudaHostBytes : 0);
   return before.ranks + before.parked + after.ranks - in_both * process +
          std::max(before.spares, after.spares);
 }

@@ -323,7 +323,7 @@ int launch_run(const LaunchOptions& options, SignalWatch& signals, ConsoleWriter
   let_more_join(gathering.get(), files.get(), *start.directory);
   if (gathering) record_hosts(*gathering, *start.directory);
   console.show(summary(spec, placement, *start.manifest->cluster.pin) +
-               gpu_lines(machine, order_of_gpus(start.manifest, machine), spec.num_ranks()));
+               gpu_lines(machine, order_of_gpus(start.manifest, machine), spec));
   console.show(corpus_lines(spec, corpus));
   console.show(fmt::format("manifest  {}\n", (start.directory->path() / kManifestFile).string()));
   tell_start(start, !options.resume.empty(), console);

@@ -60,8 +60,10 @@ json edges_json(const Placement& placement, const RankPlacement& of) {
 }
 
 /// `gpus`: order_of_gpus().
-json ranks_json(const Placement& placement, std::span<const int> gpus, double bandwidth) {
+json ranks_json(const actors::RunSpec& spec, const Placement& placement, std::span<const int> gpus,
+                double bandwidth) {
   json rows = json::array();
+  int turn = 0;  // of the next rank on a GPU
   for (const RankPlacement& r : placement.ranks) {
     rows.push_back({{"rank", r.rank},
                     {"replica", r.replica},
@@ -86,7 +88,8 @@ json ranks_json(const Placement& placement, std::span<const int> gpus, double ba
       rows.back()["edges"] = edges_json(placement, r);
       rows.back()["edges_bytes"] = r.memory.edges;
     }
-    if (!gpus.empty()) rows.back()["gpu"] = tensor::turn_of(r.rank, gpus);
+    if (!gpus.empty() && r.memory.on_gpu) rows.back()["gpu"] = tensor::turn_of(turn++, gpus);
+    if (!spec.cluster.stage_kinds.empty()) rows.back()["device"] = r.memory.on_gpu ? "cuda" : "cpu";
     if (bandwidth > 0) rows.back()["to_shards_s"] = r.to_shards.count / bandwidth / 1e9;
   }
   return rows;
@@ -217,7 +220,7 @@ int run(const PlanOptions& options) {
              {"sharding", placement.sharding},
              {"collectives", collectives_json(placement)},
              {"gathers", gathers_json(placement)},
-             {"ranks", ranks_json(placement, gpus, options.bandwidth)},
+             {"ranks", ranks_json(spec, placement, gpus, options.bandwidth)},
              {"schedule", schedule_json(spec, placement)}};
     if (spec.model.experts.count > 0)
       out["active_parameters"] = stages::num_active_parameters(spec.model);
@@ -225,7 +228,7 @@ int run(const PlanOptions& options) {
     print(out.dump(2) + "\n");
   } else {
     print(summary(spec, placement, *manifest->cluster.pin, options.bandwidth) +
-          gpu_lines(machine, gpus, spec.num_ranks()) + "\n" + grid_of(placement) +
+          gpu_lines(machine, gpus, spec) + "\n" + grid_of(placement) +
           manifest.to_toml(options.all ? Manifest::Keys::all : Manifest::Keys::given));
   }
   return 0;

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "actors/topology/stage_devices.h"
 #include "actors/topology/state/state_plan.h"
 #include "actors/topology/validation.h"
 #include "launch/host/quantities.h"
@@ -38,13 +39,13 @@ std::string memory_rows(const Placement& placement) {
                   on_gpu ? "workspace" : "collectives", on_gpu ? "context" : "pools", "total");
   for (const RankPlacement& r : placement.ranks) {
     const auto& [stage, buckets, collectives, pools] = r.memory.allocated;
-    rows +=
-        fmt::format(kMemoryRow, r.rank, bytes_text(stage.weights + stage.gathered),
-                    bytes_text(stage.gradients + stage.buckets + buckets),
-                    bytes_text(stage.optimizer), bytes_text(stage.activations + r.memory.edges),
-                    bytes_text(stage.packed), bytes_text(on_gpu ? r.memory.workspace : collectives),
-                    bytes_text(on_gpu ? r.memory.context : pools),
-                    bytes_text(on_gpu ? r.memory.device_total() : r.memory.allocated.total()));
+    rows += fmt::format(
+        kMemoryRow, r.rank, bytes_text(stage.weights + stage.gathered),
+        bytes_text(stage.gradients + stage.buckets + buckets), bytes_text(stage.optimizer),
+        bytes_text(stage.activations + r.memory.edges), bytes_text(stage.packed),
+        bytes_text(on_gpu ? r.memory.workspace : collectives),
+        bytes_text(on_gpu ? r.memory.context : pools),
+        bytes_text(r.memory.on_gpu ? r.memory.device_total() : r.memory.allocated.total()));
   }
   return rows;
 }
@@ -297,6 +298,16 @@ std::string host_lines(const actors::RunSpec& spec, const Placement& placement) 
                       "checkpoint: no other has all of its state\n");
 }
 
+/// Which stages compute with what; empty if all do with the same.
+std::string devices_line(const actors::RunSpec& spec) {
+  const auto& kinds = spec.cluster.stage_kinds;
+  std::string out;
+  for (std::size_t stage = 0; stage < kinds.size(); ++stage)
+    out += fmt::format("{} stage {} on {}", stage == 0 ? "devices  " : ",", stage,
+                       kinds[stage] == tensor::DeviceKind::cuda ? "GPUs" : "CPUs");
+  return out.empty() ? "" : out + "\n";
+}
+
 }  // namespace
 
 std::string summary(const actors::RunSpec& spec, const Placement& placement, bool pinned,
@@ -325,6 +336,7 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
   out += fmt::format("mesh      {} = {} of {}{}\n", to_string(spec.mesh),
                      counted(spec.num_ranks(), "rank"),
                      counted(spec.cluster.device.threads, "thread"), pinned ? ", pinned" : "");
+  out += devices_line(spec);
   out +=
       fmt::format("schedule  {}, {}, bubble {:.1f} % if F, I and W cost the same, plan {:016x}\n",
                   spec.schedule.kind, counted(placement.plan.num_chunks(), "chunk"),
@@ -341,16 +353,17 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
   return out + memory_lines(placement) + sharding_line(placement) + twins_line(spec, placement);
 }
 
-std::string gpu_lines(const Machine& machine, std::span<const int> order, int ranks) {
+std::string gpu_lines(const Machine& machine, std::span<const int> order,
+                      const actors::RunSpec& spec) {
   if (!machine.gpus) return "";
   if (!machine.gpus->fault.empty())
     return fmt::format("gpu       none to compare with: {}\n", machine.gpus->fault);
   std::string out;
-  for (std::size_t turn = 0; turn < order.size() && std::cmp_less(turn, ranks); ++turn) {
+  const std::vector<int> ranks = actors::ranks_on_gpus(spec);
+  for (std::size_t turn = 0; turn < std::min(order.size(), ranks.size()); ++turn) {
     const auto& gpu = machine.gpus->devices[static_cast<std::size_t>(order[turn])];
     std::vector<int> on_it;
-    for (int rank = static_cast<int>(turn); rank < ranks; rank += static_cast<int>(order.size()))
-      on_it.push_back(rank);
+    for (std::size_t i = turn; i < ranks.size(); i += order.size()) on_it.push_back(ranks[i]);
     out += fmt::format("{:<10}{}: {}, {}, for {} {}\n", turn == 0 ? "gpu" : "", order[turn],
                        gpu.name, bytes_text(static_cast<std::int64_t>(gpu.memory_bytes)),
                        on_it.size() == 1 ? "rank" : "ranks", ranges_text(on_it));

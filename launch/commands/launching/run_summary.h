@@ -19,7 +19,8 @@ std::string summary(const actors::RunSpec& spec, const Placement& placement, boo
 
 /// A line about each GPU that ranks of this machine would use and which these are, or why there is
 /// none; empty if the run asks for none. `order`: order_of_gpus().
-std::string gpu_lines(const Machine& machine, std::span<const int> order, int ranks);
+std::string gpu_lines(const Machine& machine, std::span<const int> order,
+                      const actors::RunSpec& spec);
 
 /// A line about each source of the corpus: tokens, samples, and how often the run reads them; and
 /// one that tells what is put around texts.

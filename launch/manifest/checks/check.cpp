@@ -10,6 +10,7 @@
 #include "actors/topology/layers/layer_split.h"
 #include "actors/topology/schedule_kinds.h"
 #include "actors/topology/shape_rules.h"
+#include "actors/topology/stage_devices.h"
 #include "launch/host/suggest.h"
 #include "launch/manifest/checks/http_address.h"
 #include "launch/manifest/checks/parameter_groups.h"
@@ -95,14 +96,12 @@ void check_stage_tables(const Manifest& m) {
   if (!m->stages.empty() && std::ssize(m->stages) != m->mesh.pp)
     m.fail(m->stages, "mesh.pp = {} but there are {}; give one for each stage", m->mesh.pp,
            schedules::counted(std::ssize(m->stages), "[[stage]] table"));
-  const std::string device = m.text(m->cluster.device.kind);
+  const auto names = m.key_of(m->cluster.device.kind).member.choices;
   for (std::size_t stage = 0; stage < m->stages.size(); ++stage)
-    if (const std::string& own = m->stages[stage].device; !own.empty() && own != device)
-      m.fail(m->stages,
-             "[[stage]] {} has device = '{}', but cluster.device = '{}': all stages of a run "
-             "compute with one kind of device, whose bits are alike; nearest: device = '{}', or "
-             "leave it out",
-             stage, own, device, device);
+    if (const std::string& own = m->stages[stage].device;
+        !own.empty() && std::ranges::find(names, own) == names.end())
+      m.fail(m->stages, "[[stage]] {} has device = '{}'; did you mean '{}'? It is one of {}", stage,
+             own, nearest(own, names), quoted_list(names));
 }
 
 /// Hosts that are given with the command are known later (place_ranks()).
@@ -312,7 +311,7 @@ void check_checkpoint(const Manifest& m) {
 
 void check_device(const Manifest& m) {
   const tensor::DeviceSpec& device = m->cluster.device;
-  if (device.kind == tensor::DeviceKind::cpu)
+  if (!actors::uses_gpus(to_run_spec(m)))
     refuse_choices(
         m,
         {&m.key_of(device.tf32), &m.key_of(device.deterministic), &m.key_of(m->cluster.collectives),

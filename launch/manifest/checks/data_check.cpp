@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "actors/topology/stage_devices.h"
 #include "launch/host/suggest.h"
 #include "launch/manifest/checks/check.h"
+#include "launch/manifest/resolve/run_spec.h"
 #include "stages/corpus/chat/chat_date.h"
 #include "stages/corpus/text/record.h"
 
@@ -64,7 +66,7 @@ void check_evaluation(const Manifest& m) {
     m.fail(keeps_gradients,
            "eval.keep_gradients = false is about evaluations, but eval.interval = 0: there are "
            "none; leave it out, or give an interval");
-  if (m->cluster.device.kind == tensor::DeviceKind::cuda)
+  if (actors::uses_gpus(to_run_spec(m)))
     m.fail(keeps_gradients,
            "eval.keep_gradients = false gives memory of the machine back, but the gradients are in "
            "the memory of GPUs (cluster.device = 'cuda'), which keep it; leave it out");

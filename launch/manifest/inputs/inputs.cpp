@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "actors/topology/shape_rules.h"
+#include "actors/topology/stage_devices.h"
 #include "launch/manifest/checks/check.h"
 #include "launch/manifest/inputs/corpus.h"
 #include "launch/manifest/inputs/differences.h"
@@ -45,7 +46,7 @@ void check_kind_of_state(const Manifest& m, const stages::CheckpointInfo& info) 
 }
 
 bool asks_for_cuda(const Manifest& manifest) {
-  return manifest->cluster.device.kind == tensor::DeviceKind::cuda;
+  return actors::uses_gpus(to_run_spec(manifest));
 }
 
 }  // namespace
@@ -111,9 +112,13 @@ void look_for_gpus(const Manifest& manifest, Machine& machine) {
 
 void require_gpu(const Manifest& manifest, const Machine& machine) {
   if (!asks_for_cuda(manifest)) return;
-  if (!machine.gpus->fault.empty())
+  if (const std::string& fault = machine.gpus->fault; !fault.empty()) {
+    if (manifest->cluster.device.kind == tensor::DeviceKind::cpu)
+      manifest.fail_as(ErrorKind::unavailable, manifest->stages, "[[stage]] device = 'cuda': {}",
+                       fault);
     manifest.fail_as(ErrorKind::unavailable, manifest->cluster.device.kind,
-                     "cluster.device = 'cuda': {}", machine.gpus->fault);
+                     "cluster.device = 'cuda': {}", fault);
+  }
   order_of_gpus(manifest, machine);
 }
 

@@ -54,7 +54,9 @@ std::optional<double> PeakRate::utilization(const actors::StepReport& report, do
 
 PeakRate peak_rate(const actors::RunSpec& spec, double given_tflops, const Machine& machine) {
   PeakRate rate{.flop_per_token = flop_per_token(spec), .flop_per_s = given_tflops * 1e12};
-  if (given_tflops == 0 && machine.gpus && !machine.gpus->devices.empty())
+  // Of devices of several kinds no one peak is known.
+  if (given_tflops == 0 && spec.cluster.stage_kinds.empty() && machine.gpus &&
+      !machine.gpus->devices.empty())
     rate.flop_per_s =
         peak_of_gpu(machine.gpus->devices.front().name, spec.model.dtype, spec.cluster.device.tf32);
   return rate;

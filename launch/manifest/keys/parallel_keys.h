@@ -32,7 +32,9 @@ inline constexpr std::array kStageKeys{
         "stages have one chunk",
         from_one_to(4096), "num_layers"},
     Key{"stage", "device", MEMBER(Settings::Stage, device), "cluster.device", "",
-        "What the stage computes with; all stages have cluster.device, and another one is refused",
+        "What the stage computes with, where stages have several kinds of devices. Messages to "
+        "one of another kind go through host memory. It holds for as many stages as there are "
+        "tables: if workers are lost and fewer go on, all compute with cluster.device",
         kAny, "device_type"},
     Key{"stage", "hosts", MEMBER(Settings::Stage, hosts), "cluster.hosts", "hosts",
         "Hosts of cluster.hosts on which alone the stage lies: names, which may have ranges as "

@@ -29,7 +29,7 @@ struct Settings : actors::RunSpec {
     std::int64_t dp = 0;
     std::int64_t tp = 0;
     std::int64_t layers = 0;  ///< 0 also once they stand in mesh.layout
-    std::string device;       ///< the name of cluster.device, which all have; empty: as it says
+    std::string device;       ///< the name of a choice of cluster.device; empty: as it says
     std::vector<std::string> hosts{};  ///< names or numbers of some of cluster.hosts; empty: any
     bool operator==(const Stage&) const = default;
   };

@@ -250,12 +250,13 @@ void set_mesh(Manifest& manifest, const actors::RunSpec::Mesh& mesh) {
   manifest->mesh.pp = mesh.pp;
   Stages stages;
   for (const auto& [dp, tp] : mesh.widths) stages.push_back({.dp = dp, .tp = tp});
-  // Hosts of their own say nothing of another number of stages.
+  // Hosts and devices of their own say nothing of another number of stages.
   for (std::size_t stage = 0;
        std::ssize(manifest->stages) == mesh.pp && stage < manifest->stages.size(); ++stage)
-    if (const auto& hosts = manifest->stages[stage].hosts; !hosts.empty()) {
+    if (const auto& own = manifest->stages[stage]; !own.hosts.empty() || !own.device.empty()) {
       stages.resize(manifest->stages.size());
-      stages[stage].hosts = hosts;
+      stages[stage].hosts = own.hosts;
+      stages[stage].device = own.device;
     }
   if (mesh.is_even()) {
     manifest->mesh.dp = mesh.dp;

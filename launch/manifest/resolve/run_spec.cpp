@@ -6,6 +6,7 @@
 #include <charconv>
 #include <utility>
 
+#include "actors/topology/stage_devices.h"
 #include "launch/host/host_list.h"
 #include "launch/manifest/resolve/adapter.h"
 #include "launch/manifest/resolve/model_source.h"
@@ -67,6 +68,20 @@ std::vector<std::vector<std::string>> stage_hosts_of(const Manifest& m,
   return own;
 }
 
+/// RunSpec::Cluster::stage_kinds. check() refuses names of no device.
+std::vector<tensor::DeviceKind> stage_kinds_of(const Manifest& m) {
+  const tensor::DeviceKind of_cluster = m->cluster.device.kind;
+  const auto names = m.key_of(m->cluster.device.kind).member.choices;
+  std::vector<tensor::DeviceKind> kinds;
+  for (const Settings::Stage& stage : m->stages) {
+    const auto found = std::ranges::find(names, stage.device);
+    kinds.push_back(found == names.end() ? of_cluster
+                                         : static_cast<tensor::DeviceKind>(found - names.begin()));
+  }
+  if (std::ranges::count(kinds, of_cluster) == std::ssize(kinds)) kinds.clear();
+  return kinds;
+}
+
 }  // namespace
 
 actors::RunSpec to_run_spec(const Manifest& m) {
@@ -95,10 +110,11 @@ actors::RunSpec to_run_spec(const Manifest& m) {
     spec.cluster.hosts =
         parse_hosts(m->hosts, m.where(m->hosts) + ": cluster.hosts", ErrorKind::manifest);
   spec.cluster.stage_hosts = stage_hosts_of(m, spec.cluster.hosts);
+  spec.cluster.stage_kinds = stage_kinds_of(m);
   // A clock decides between near-equals differently each time, and so would give another run of the
   // same manifest other bits.
   tensor::DeviceSpec& device = spec.cluster.device;
-  if (device.kind == tensor::DeviceKind::cuda && !device.deterministic)
+  if (actors::uses_gpus(spec) && !device.deterministic)
     device.tuning = spec.dir + "/" + kTuningFile;
   return spec;
 }

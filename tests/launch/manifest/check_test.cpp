@@ -312,7 +312,7 @@ BOOST_AUTO_TEST_CASE(stages_name_hosts_of_the_cluster) {
   refused_stage("{hosts=3}", {"[[stage]] 1", "number 3", "3 hosts", "0 to 2"});
   refused_stage("{hosts=-1}", {"stage.hosts", "at least 0"});
   refused_stage("{hosts=\"n[2\"}", {"[[stage]] 1", "brackets"});
-  refused_stage("{device=\"cuda\"}", {"[[stage]] 1", "'cuda'", "cluster.device = 'cpu'"});
+  refused_stage("{device=\"cudo\"}", {"[[stage]] 1", "'cudo'", "did you mean 'cuda'"});
 }
 
 BOOST_AUTO_TEST_SUITE_END()
