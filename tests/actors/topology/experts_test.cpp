@@ -162,6 +162,25 @@ BOOST_AUTO_TEST_CASE(neighbours_lie_on_one_host_and_equal_places_on_two) {
   BOOST_TEST((place_ranks({.dp = 4}, hosts, {}) == Ranks{0, 1, 0, 1}));
 }
 
+BOOST_AUTO_TEST_CASE(experts_may_be_whole_on_each_shard) {
+  const RunSpec spec = spec_of({.dp = 2, .tp = 2, .sequence_parallel = true, .ep = 2, .etp = 1});
+  const stages::Sharding sharding = sharding_at(spec.mesh, {.replica = 1, .shard = 1});
+  BOOST_TEST(sharding.whole_experts);
+  for (const auto& info : stages::parameters_of(spec.model)) {
+    if (info.expert < 0) continue;
+    const bool is_held = info.expert >= 4;
+    BOOST_TEST((region_of(info, spec.model, sharding) ==
+                (is_held ? tensor::whole(info.shape) : tensor::Region{})));
+    BOOST_TEST(!owns_region(info, spec.model, sharding));  // but the first shard
+    BOOST_TEST(sums_gradient(info, sharding));
+    BOOST_TEST(owned_regions(info, spec.model, sharding).size() == 1);
+  }
+  RunSpec divided = spec;
+  divided.mesh.etp = 0;
+  BOOST_TEST(!sharding_at(divided.mesh, {.shard = 1}).whole_experts);
+  BOOST_TEST(!sharding_at({.etp = 1}, {}).whole_experts);
+}
+
 BOOST_AUTO_TEST_CASE(a_mesh_that_cannot_share_experts_out_is_refused) {
   const auto fault = [](const RunSpec& spec) { return fault_of_experts(spec, spec.mesh); };
   BOOST_TEST(fault(spec_of({.dp = 4, .ep = 2})) == "");
