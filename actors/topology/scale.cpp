@@ -328,29 +328,6 @@ std::optional<TargetShape> shrunk_uneven(const RunSpec& spec, const ClusterShape
 
 }  // namespace
 
-std::string to_string(const ScaleRequest& request) {
-  std::string out;
-  const auto add = [&out](const std::string& option, const std::string& value) {
-    out += (out.empty() ? "--" : " --") + option + " " + value;
-  };
-  if (request.stage) add("stage", text(*request.stage));
-  if (request.pp) add("pp", text(*request.pp));
-  if (request.dp) add("dp", text(*request.dp));
-  if (request.tp) add("tp", text(*request.tp));
-  if (request.ep) add("ep", text(*request.ep));
-  if (request.layout) add("layout", request.layout->empty() ? "even" : *request.layout);
-  if (request.schedule) add("schedule", *request.schedule);
-  for (const std::string& host : request.without_hosts) add("without-host", host);
-  if (request.hosts) add("hosts", text(*request.hosts));
-  return out;
-}
-
-ScaleRequest shape_of(ScaleRequest request) {
-  request.without_hosts.clear();
-  request.hosts.reset();
-  return request;
-}
-
 ClusterShape scaled(const RunSpec& spec, const ClusterShape& current, const ScaleRequest& request) {
   const std::string layout = "--layout " + request.layout.value_or("") + " ";
   std::optional<LayerSplit> split;
