@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tests/support/emulated_device.h"
+#include "tests/support/families.h"
 #include "tests/support/pipeline.h"
 
 namespace troupe::test {
@@ -35,6 +36,7 @@ const std::vector<Kind> kKinds = {
     {"llama, bfloat16", stages::ModelKind::llama, tensor::DType::bf16, 0, 5e-3},
     {"gpt2", stages::ModelKind::gpt2, tensor::DType::f32, 0, 1e-5},
     {"gpt2, dropout", stages::ModelKind::gpt2, tensor::DType::f32, 0.2, 1e-5},
+    {"experts", stages::ModelKind::qwen3_moe, tensor::DType::f32, 0, 1e-5},
 };
 
 struct Run {
@@ -43,27 +45,32 @@ struct Run {
   std::map<std::string, std::string> state;
 };
 
+stages::ModelConfig model_of(const Kind& kind) {
+  const stages::ModelConfig model{
+      .kind = kind.model,
+      .hidden_size = 40,
+      .intermediate_size = 56,
+      .num_hidden_layers = 3,
+      .num_attention_heads = 4,
+      .num_key_value_heads = kind.model == stages::ModelKind::gpt2 ? 4 : 2,
+      .head_dim = 10,
+      .vocab_size = kVocabulary,
+      .max_position_embeddings = kSeqLen,
+      .initializer_range = 0.1,
+      .hidden_dropout = kind.dropout,
+      .attention_dropout = kind.dropout,
+      .dtype = kind.dtype};
+  return kind.model == stages::ModelKind::qwen3_moe ? as_family(model, "qwen3_moe") : model;
+}
+
 Run train(const Kind& kind, tensor::Device& device) {
-  Pipeline pipeline(
-      {.model = {.kind = kind.model,
-                 .hidden_size = 40,
-                 .intermediate_size = 56,
-                 .num_hidden_layers = 3,
-                 .num_attention_heads = 4,
-                 .num_key_value_heads = kind.model == stages::ModelKind::llama ? 2 : 4,
-                 .head_dim = 10,
-                 .vocab_size = kVocabulary,
-                 .max_position_embeddings = kSeqLen,
-                 .initializer_range = 0.1,
-                 .hidden_dropout = kind.dropout,
-                 .attention_dropout = kind.dropout,
-                 .dtype = kind.dtype},
-       .layers_of_chunk = {3},
-       .stage_of_chunk = {0},
-       .microbatches = kMicrobatches,
-       .micro = kMicro,
-       .seq_len = kSeqLen},
-      device, 11);
+  Pipeline pipeline({.model = model_of(kind),
+                     .layers_of_chunk = {3},
+                     .stage_of_chunk = {0},
+                     .microbatches = kMicrobatches,
+                     .micro = kMicro,
+                     .seq_len = kSeqLen},
+                    device, 11);
   const stages::OptimizerConfig optimizer = {.lr = 1e-2, .clip = 0.5, .warmup_steps = 2};
   Run run;
   for (int step = 1; step <= kSteps; ++step) {
