@@ -73,7 +73,6 @@ const std::vector<Kind> kKinds = {
     of_family("qwen3", tensor::DType::bf16),
     of_family("gemma2", tensor::DType::f32, kWhole, 0.2),
     of_family("gemma3_text", tensor::DType::f32),
-    of_family("gemma2", tensor::DType::f32, kEnds, 0.2),
     of_family("granite", tensor::DType::f32),
     of_family("granite", tensor::DType::bf16, kEnds),
     of_family("olmo2", tensor::DType::f32),
