@@ -50,7 +50,9 @@ BOOST_AUTO_TEST_CASE(layouts_train_an_adapter_alike) {
   const Numbers one = base.run("one");
   BOOST_TEST(one.size() == 6u);
   BOOST_TEST((base.run("stages", {{"mesh.pp", "3"}, {"schedule.kind", "\"zb-h1\""}}) == one));
-  BOOST_TEST((base.run("chunks", {{"mesh.pp", "2"}, {"schedule.chunks", "3"}}) == one));
+  BOOST_TEST((base.run("chunks", {{"mesh.pp", "2"},
+                                  {"schedule.kind", "\"interleaved\""},
+                                  {"schedule.chunks", "3"}}) == one));
   BOOST_TEST((base.run("alone", {{"mesh.pp", "3"}, {"mesh.layout", "\"E|t*6|L\""}}) == one));
   BOOST_TEST((base.run("again", {{"mesh.pp", "2"}, {"recompute.mode", "\"full\""}}) == one));
   const Numbers replicas = base.run("replicas", {{"mesh.dp", "2"}});

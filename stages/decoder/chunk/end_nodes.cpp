@@ -69,7 +69,9 @@ void add_embedding(NodeList& nodes, const ChunkLayers& layers) {
 void add_embedding_gradients(NodeList& nodes, const ChunkLayers& layers) {
   nodes.set_module(Module::embedding);
   if (layers.form.has_frozen_base) {
-    nodes.input_gradient([](const NodeCall&) {}).reads_weights = false;
+    Node& nothing = nodes.input_gradient([](const NodeCall&) {});
+    nothing.reads_weights = false;
+    nothing.reads_output_gradient = layers.num_blocks() == 0 && !layers.spec.head;
     return;
   }
   if (nodes.is_split())
