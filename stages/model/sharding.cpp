@@ -38,7 +38,7 @@ struct Broken {
   const char* rule;
 };
 
-std::optional<Broken> broken_rule(const ModelConfig& model, int shards) {
+std::optional<Broken> broken_rule(const ModelConfig& model, int shards, bool whole_experts) {
   const std::int64_t kv_heads = model.num_key_value_heads;
   if (model.num_attention_heads % shards != 0)
     return Broken{"num_attention_heads", model.num_attention_heads, "must be divisible by tp"};
@@ -46,16 +46,21 @@ std::optional<Broken> broken_rule(const ModelConfig& model, int shards) {
     return Broken{"num_key_value_heads", kv_heads, "must divide, or be divisible by, tp"};
   if (model.intermediate_size % shards != 0)
     return Broken{"intermediate_size", model.intermediate_size, "must be divisible by tp"};
-  if (model.experts.count > 0 && model.experts.width % shards != 0)
+  if (model.experts.count > 0 && !whole_experts && model.experts.width % shards != 0)
     return Broken{"moe_intermediate_size", model.experts.width, "must be divisible by tp"};
   return std::nullopt;
 }
 
 /// The number of shards nearest to `wrong`, below it if there is one, that can divide the model.
-int nearest_sharding(const ModelConfig& model, int wrong) {
+int nearest_sharding(const ModelConfig& model, int wrong, bool whole_experts) {
   int shards = wrong - 1;
-  while (shards > 1 && broken_rule(model, shards)) --shards;
+  while (shards > 1 && broken_rule(model, shards, whole_experts)) --shards;
   return std::max(1, shards);
+}
+
+/// How the shards divide the parameter.
+Split split_of(const ParameterInfo& info, const Sharding& sharding) {
+  return info.expert >= 0 && sharding.whole_experts ? Split::none : info.split;
 }
 
 }  // namespace
@@ -77,7 +82,7 @@ Region region_of(const ParameterInfo& info, const ModelConfig& model, const Shar
   if (!holds_expert(info, model, sharding)) return {};
   const Region all = tensor::whole(info.shape);
   const auto [size, shard] = std::pair(sharding.size, sharding.shard);
-  switch (info.split) {
+  switch (split_of(info, sharding)) {
     case Split::none:
     case Split::heads:
       return all;
@@ -96,14 +101,16 @@ Region region_of(const ParameterInfo& info, const ModelConfig& model, const Shar
 }
 
 bool owns_region(const ParameterInfo& info, const ModelConfig& model, const Sharding& sharding) {
-  if (info.split == Split::none || info.split == Split::heads) return sharding.shard == 0;
-  if (info.split != Split::kv_rows) return true;
+  const Split split = split_of(info, sharding);
+  if (split == Split::none || split == Split::heads) return sharding.shard == 0;
+  if (split != Split::kv_rows) return true;
   return sharding.shard % shards_per_kv_head(model, sharding.size) == 0;
 }
 
 bool sums_gradient(const ParameterInfo& info, const Sharding& sharding) {
   if (sharding.size == 1) return false;
-  return info.split == Split::heads || (info.split == Split::none && sharding.sequence_parallel);
+  const Split split = split_of(info, sharding);
+  return split == Split::heads || (split == Split::none && sharding.sequence_parallel);
 }
 
 bool sums_gradients(const ModelConfig& model, const Sharding& sharding) {
@@ -119,10 +126,12 @@ Region moved_region(const ParameterInfo& info, const ModelConfig& model, const S
   return intersection(region_of(info, model, from), region_of(info, model, to));
 }
 
-std::vector<Region> owned_regions(const ParameterInfo& info, const ModelConfig& model, int shards) {
+std::vector<Region> owned_regions(const ParameterInfo& info, const ModelConfig& model,
+                                  const Sharding& sharding) {
   std::vector<Region> regions;
-  for (Sharding sharding{.size = shards}; sharding.shard < shards; ++sharding.shard)
-    if (owns_region(info, model, sharding)) regions.push_back(region_of(info, model, sharding));
+  Sharding each{.size = sharding.size, .whole_experts = sharding.whole_experts};
+  for (; each.shard < each.size; ++each.shard)
+    if (owns_region(info, model, each)) regions.push_back(region_of(info, model, each));
   return regions;
 }
 
@@ -144,11 +153,11 @@ tensor::Shape edge_shape(std::int64_t tokens, std::int64_t hidden_size, const Sh
   return {tokens * hidden_size / sharding.size};
 }
 
-std::string check_sharding(const ModelConfig& model, int shards) {
-  const auto broken = broken_rule(model, shards);
+std::string check_sharding(const ModelConfig& model, int shards, bool whole_experts) {
+  const auto broken = broken_rule(model, shards, whole_experts);
   if (!broken) return {};
   return fmt::format("{} = {} {} = {}; nearest: tp = {}", broken->field, broken->size, broken->rule,
-                     shards, nearest_sharding(model, shards));
+                     shards, nearest_sharding(model, shards, whole_experts));
 }
 
 bool shares_experts(const ModelConfig& model, int ep) {

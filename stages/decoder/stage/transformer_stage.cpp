@@ -32,7 +32,7 @@ Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, cons
   const bool head = std::ranges::any_of(spec.chunks, &ChunkSpec::head);
   const auto discards_any = [&](const ChunkSpec& chunk) { return discards(chunk, spec.recompute); };
   const bool recomputes = spec.training && std::ranges::any_of(spec.chunks, discards_any);
-  const auto& [size, shard, sequence_parallel, ep, ep_member] = spec.sharding;
+  const auto& [size, shard, sequence_parallel, ep, ep_member, whole_experts] = spec.sharding;
   const LayerSpec layer = {.model = spec.model,
                            .micro = spec.micro,
                            .lanes = spec.lanes,
@@ -45,7 +45,8 @@ Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, cons
                                         .shard = shard,
                                         .sequence_parallel = sequence_parallel,
                                         .groups = groups},
-                           .experts = {.size = ep, .member = ep_member, .groups = experts}};
+                           .experts = {.size = ep, .member = ep_member, .groups = experts},
+                           .whole_experts = whole_experts};
   LayerSpec layer_again = layer;
   layer_again.parallel.groups = again.groups;
   return {

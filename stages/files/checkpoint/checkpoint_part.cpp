@@ -72,9 +72,9 @@ struct PartFile {
 /// have tensors of one shape, and so cut them at the same rows. A part of the vocabulary may be
 /// padding.
 std::vector<tensor::Region> written_regions(const ParameterInfo& info, const ModelConfig& model,
-                                            int shards, const Parameter& parameter) {
+                                            const Sharding& sharding, const Parameter& parameter) {
   std::vector<tensor::Region> regions;
-  for (const tensor::Region& region : owned_regions(info, model, shards))
+  for (const tensor::Region& region : owned_regions(info, model, sharding))
     for (int replica = 0; replica < parameter.num_slices(); ++replica) {
       const tensor::Region kept = cut_region(region, parameter.row_cuts, replica);
       if (kept.num_elements() > 0)
@@ -122,7 +122,7 @@ void write_checkpoint_part(const fs::path& dir, const Stage& stage, const ModelC
     TROUPE_ASSERT(parameter.whole_shape == info.shape);
     TROUPE_ASSERT(parameter.region == region_of(info, model, part.sharding));
     for (const std::size_t i : in_place_of(number, all, model, part.sharding.ep)) {
-      const auto regions = written_regions(all[i], model, part.sharding.size, parameter);
+      const auto regions = written_regions(all[i], model, part.sharding, parameter);
       const std::string& name = all[i].stored.tensor;
       weights.add(name, all[i], regions);
       if (all[i].update.frozen) continue;

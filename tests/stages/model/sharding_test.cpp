@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(owned_regions_hold_every_element_once) {
       const ModelConfig model = model_of(kv_heads, vocab);
       if (!check_sharding(model, shards).empty()) continue;
       for (const ParameterInfo& info : parameters_of(model))
-        for (const int count : holders(info, owned_regions(info, model, shards)))
+        for (const int count : holders(info, owned_regions(info, model, {.size = shards})))
           BOOST_REQUIRE_MESSAGE(count == 1, info.name << " with tp " << shards);
     }
 }
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(shards_divide_gpt2_s_weights_and_biases_alike) {
   model.max_position_embeddings = 5;
   for (const int shards : {1, 2, 3, 4})
     for (const ParameterInfo& info : parameters_of(model))
-      for (const int count : holders(info, owned_regions(info, model, shards)))
+      for (const int count : holders(info, owned_regions(info, model, {.size = shards})))
         BOOST_REQUIRE_MESSAGE(count == 1, info.name << " with tp " << shards);
   std::map<std::string, Region> regions;
   std::map<std::string, troupe::tensor::Shape> shapes;
