@@ -95,7 +95,10 @@ void add_groups_of_tokens(const RankAssembly& part, std::vector<RankGroup>& grou
   const std::vector<int> neighbours = expert_ranks(part);
   if (neighbours.empty()) return;
   const stages::ModelConfig& model = part.stage.model;
-  const std::int64_t rows = part.stage.rows().capacity * model.experts.per_token;
+  const stages::Sharding& sharding = part.stage.sharding;
+  const std::int64_t tokens =
+      part.stage.rows().capacity / (sharding.whole_experts ? sharding.size : 1);
+  const std::int64_t rows = tokens * model.experts.per_token;
   const CollectiveMemory memory =
       LargestCollective(neighbours)
           .gathered(rows * model.hidden_size, tensor::size_of(model.dtype))

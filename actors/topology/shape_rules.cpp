@@ -9,12 +9,6 @@
 #include "stages/model/sharding.h"
 
 namespace troupe::actors {
-namespace {
-
-/// Whether layers compute with experts that are whole on each shard.
-constexpr bool kWholeExpertsCompute = false;
-
-}  // namespace
 
 bool shares_evenly(const RunSpec::Batch& batch, std::int64_t dp) {
   return batch.global % (batch.micro * dp) == 0;
@@ -22,7 +16,7 @@ bool shares_evenly(const RunSpec::Batch& batch, std::int64_t dp) {
 
 std::string fault_of_shards(const RunSpec& spec, bool sequence_parallel, int tp) {
   const auto fault_of = [&](int shards) {
-    return stages::check_sharding(spec.model, shards, spec.mesh.etp != 1);
+    return stages::check_sharding(spec.model, shards, spec.mesh.etp == 1);
   };
   if (std::string fault = fault_of(tp); !fault.empty()) return fault;
   const bool pads = spec.batch.documents == stages::Documents::packed;  // to a multiple of tp
@@ -36,10 +30,6 @@ std::string fault_of_shards(const RunSpec& spec, bool sequence_parallel, int tp)
 
 std::string fault_of_experts(const RunSpec& spec, const RunSpec::Mesh& mesh) {
   const int dp = mesh.dp, ep = mesh.ep;
-  if (mesh.etp == 1 && mesh.tp > 1 && !kWholeExpertsCompute)
-    return fmt::format(
-        "etp = 1, experts that are whole on each shard, is not possible yet; nearest: etp = {}",
-        mesh.tp);
   if (mesh.etp == 1 && mesh.tp > 1 && !mesh.sequence_parallel)
     return "etp = 1 needs tokens that are divided among the shards; take mesh.sequence_parallel = "
            "true, or leave out etp";

@@ -38,7 +38,7 @@ struct Broken {
   const char* rule;
 };
 
-std::optional<Broken> broken_rule(const ModelConfig& model, int shards, bool divides_experts) {
+std::optional<Broken> broken_rule(const ModelConfig& model, int shards, bool whole_experts) {
   const std::int64_t kv_heads = model.num_key_value_heads;
   if (model.num_attention_heads % shards != 0)
     return Broken{"num_attention_heads", model.num_attention_heads, "must be divisible by tp"};
@@ -46,19 +46,19 @@ std::optional<Broken> broken_rule(const ModelConfig& model, int shards, bool div
     return Broken{"num_key_value_heads", kv_heads, "must divide, or be divisible by, tp"};
   if (model.intermediate_size % shards != 0)
     return Broken{"intermediate_size", model.intermediate_size, "must be divisible by tp"};
-  if (divides_experts && model.experts.count > 0 && model.experts.width % shards != 0)
+  if (model.experts.count > 0 && !whole_experts && model.experts.width % shards != 0)
     return Broken{"moe_intermediate_size", model.experts.width, "must be divisible by tp"};
   return std::nullopt;
 }
 
 /// The number of shards nearest to `wrong`, below it if there is one, that can divide the model.
-int nearest_sharding(const ModelConfig& model, int wrong, bool divides_experts) {
+int nearest_sharding(const ModelConfig& model, int wrong, bool whole_experts) {
   int shards = wrong - 1;
-  while (shards > 1 && broken_rule(model, shards, divides_experts)) --shards;
+  while (shards > 1 && broken_rule(model, shards, whole_experts)) --shards;
   return std::max(1, shards);
 }
 
-/// How a parameter is divided.
+/// How the shards divide the parameter.
 Split split_of(const ParameterInfo& info, const Sharding& sharding) {
   return info.expert >= 0 && sharding.whole_experts ? Split::none : info.split;
 }
@@ -127,11 +127,11 @@ Region moved_region(const ParameterInfo& info, const ModelConfig& model, const S
 }
 
 std::vector<Region> owned_regions(const ParameterInfo& info, const ModelConfig& model,
-                                  Sharding sharding) {
-  sharding.ep = 1;
+                                  const Sharding& sharding) {
   std::vector<Region> regions;
-  for (sharding.shard = 0; sharding.shard < sharding.size; ++sharding.shard)
-    if (owns_region(info, model, sharding)) regions.push_back(region_of(info, model, sharding));
+  Sharding each{.size = sharding.size, .whole_experts = sharding.whole_experts};
+  for (; each.shard < each.size; ++each.shard)
+    if (owns_region(info, model, each)) regions.push_back(region_of(info, model, each));
   return regions;
 }
 
@@ -153,11 +153,11 @@ tensor::Shape edge_shape(std::int64_t tokens, std::int64_t hidden_size, const Sh
   return {tokens * hidden_size / sharding.size};
 }
 
-std::string check_sharding(const ModelConfig& model, int shards, bool divides_experts) {
-  const auto broken = broken_rule(model, shards, divides_experts);
+std::string check_sharding(const ModelConfig& model, int shards, bool whole_experts) {
+  const auto broken = broken_rule(model, shards, whole_experts);
   if (!broken) return {};
   return fmt::format("{} = {} {} = {}; nearest: tp = {}", broken->field, broken->size, broken->rule,
-                     shards, nearest_sharding(model, shards, divides_experts));
+                     shards, nearest_sharding(model, shards, whole_experts));
 }
 
 bool shares_experts(const ModelConfig& model, int ep) {

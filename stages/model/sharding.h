@@ -18,8 +18,8 @@ struct Sharding {
   bool sequence_parallel = false;
   int ep = 1;         ///< divides the number of experts
   int ep_member = 0;  ///< which of these replicas this one is
-  /// Whether each shard has whole experts, which compute its own tokens, instead of a part of their
-  /// width. Only with sequence parallelism.
+  /// Whether every shard holds experts whole, and computes with them for its own tokens alone.
+  /// Needs sequence_parallel.
   bool whole_experts = false;
   bool operator==(const Sharding&) const = default;
 };
@@ -45,10 +45,10 @@ bool owns_region(const ParameterInfo& info, const ModelConfig& model, const Shar
 /// all of it; and whether that is so of any of the model's.
 bool sums_gradient(const ParameterInfo& info, const Sharding& sharding);
 bool sums_gradients(const ModelConfig& model, const Sharding& sharding);
-/// The regions of all shards that own theirs, by shard, where this is one of them: together the
-/// whole parameter, each element once. On replicas of other experts, as on those of its own.
+/// The regions of all shards of such a division that own theirs, by shard, whichever replica holds
+/// an expert: together the whole parameter, each element once.
 std::vector<tensor::Region> owned_regions(const ParameterInfo& info, const ModelConfig& model,
-                                          Sharding sharding);
+                                          const Sharding& sharding);
 /// The elements that one shard sends to another when training state moves, perhaps of another
 /// number of shards: all that both hold if they have the same place, else what the sender owns of
 /// that. All shards of one number together give a receiver each of its elements once, if their
@@ -70,8 +70,7 @@ bool gathers_edges(const Sharding& sharding);
 
 /// Why so many shards cannot divide the model: an empty string if they can, else one sentence with
 /// the field, the rule and its numbers, and the nearest valid number of shards.
-/// `divides_experts`: whether shards have parts of experts.
-std::string check_sharding(const ModelConfig& model, int shards, bool divides_experts = true);
+std::string check_sharding(const ModelConfig& model, int shards, bool whole_experts = false);
 
 /// Whether `ep` replicas can share out the model's experts; one can in any case.
 bool shares_experts(const ModelConfig& model, int ep);

@@ -23,8 +23,6 @@ struct ExpertParallel {
   /// Their members are the replicas. Outlives the layers; may be null if one replica holds all.
   const ExpertParallelGroups* groups = nullptr;
 
-  /// Whether each shard of a stage has whole experts, for its own tokens.
-  bool whole = false;
 
   using Direction = ProcessGroup* ExpertParallelGroups::*;
 };

@@ -43,6 +43,7 @@ struct Setup {
   Moves moves = Moves::at_wait;
   stages::Recompute recompute{};
   bool packed = false;
+  bool whole_experts = false;
   std::int64_t loss_chunk = 0;
   /// Whether it has an adapter, of which the dropout is too, and of which targets; none: of all.
   bool adapts = false;
@@ -92,6 +93,7 @@ struct Piece {
 struct Shard {
   std::vector<double> losses;
   double evaluation = 0;
+  std::vector<float> balances;  ///< of routers
   std::map<std::string, Piece> pieces;
   bool operator==(const Shard&) const = default;
 };
@@ -114,7 +116,8 @@ inline Shard train(const Setup& setup, int shard, const stages::ShardGroups& gro
        .order = setup.order,
        .sharding = {.size = setup.shards,
                     .shard = shard,
-                    .sequence_parallel = setup.sequence_parallel},
+                    .sequence_parallel = setup.sequence_parallel,
+                    .whole_experts = setup.whole_experts},
        .recompute = setup.recompute},
       *device, 11, groups);
   const stages::OptimizerConfig optimizer = {.lr = setup.lr, .clip = 0, .warmup_steps = 0};
@@ -125,6 +128,9 @@ inline Shard train(const Setup& setup, int shard, const stages::ShardGroups& gro
       batch.push_back(tokens_of(setup, static_cast<std::uint64_t>(step + m)));
     const auto result = pipeline.step(optimizer, step, batch);
     out.losses.insert(out.losses.end(), result.losses.begin(), result.losses.end());
+    for (const auto& stage : pipeline.stages())
+      for (const stages::RouterLoad& load : stage->router_loads())
+        out.balances.push_back(load.balance);
     for (const auto& stage : pipeline.stages())
       for (const stages::Parameter& p : stage->parameters()) {
         Piece& piece = out.pieces[p.name];
@@ -216,6 +222,9 @@ inline void check_close(const Setup& setup, const Shard& whole) {
     BOOST_TEST(std::abs(shards[0].losses[i] / whole.losses[i] - 1) < (exact ? 2e-6 : 5e-3));
   BOOST_TEST(std::abs(shards[0].evaluation / whole.evaluation - 1) < (exact ? 2e-6 : 5e-3));
   for (std::size_t i = 1; i < shards.size(); ++i) BOOST_TEST(shards[i].evaluation == 0);
+  for (const Shard& shard : shards)
+    for (std::size_t i = 0; i < whole.balances.size(); ++i)
+      BOOST_TEST(std::abs(shard.balances.at(i) / whole.balances[i] - 1) < (exact ? 1e-5 : 5e-2));
   // By tensors of files, because the bias of GPT-2's keys has no gradient but noise.
   std::map<std::string, Squares> tensors;
   for (const stages::ParameterInfo& info : parameters_of(model_of(setup))) {
@@ -235,8 +244,9 @@ inline void check_all_shardings(Setup setup) {
   const Shard whole = train_all(setup).front();
   for (const int shards : {2, 3, 4}) {
     setup.shards = shards;
-    if (!stages::check_sharding(model_of(setup), shards).empty()) continue;
+    if (!stages::check_sharding(model_of(setup), shards, setup.whole_experts).empty()) continue;
     for (const bool sequence_parallel : {false, true}) {
+      if (setup.whole_experts && !sequence_parallel) continue;
       setup.sequence_parallel = sequence_parallel;
       BOOST_TEST_CONTEXT(shards << " shards, " << setup.kv_heads << " kv heads, vocabulary "
                                 << setup.vocab << (setup.tied ? ", tied" : "")

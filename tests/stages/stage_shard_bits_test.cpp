@@ -80,9 +80,13 @@ BOOST_AUTO_TEST_CASE(shards_that_recompute_have_the_same_bits) {
   const Setup qwen3{.kv_heads = 2, .family = "qwen3", .shards = 2};
   const Setup granite{.kv_heads = 2, .family = "granite", .shards = 2};
   const Setup experts{.kv_heads = 2, .family = "qwen3_moe", .shards = 2};
+  Setup whole = experts;
+  whole.whole_experts = true;
   std::size_t next = 0;  // each way meets another cut with sequence parallelism than without
-  for (Setup setup : {llama, gpt2, documents, olmo2, gemma2, packed_olmo2, qwen3, granite, experts})
+  for (Setup setup :
+       {llama, gpt2, documents, olmo2, gemma2, packed_olmo2, qwen3, granite, experts, whole})
     for (const bool sequence_parallel : {false, true}) {
+      if (setup.whole_experts && !sequence_parallel) continue;
       setup.sequence_parallel = sequence_parallel;
       setup.recompute = {};
       setup.layers_of_chunk = {3};

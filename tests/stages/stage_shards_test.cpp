@@ -36,6 +36,15 @@ BOOST_AUTO_TEST_CASE(shards_of_families_compute_what_one_stage_computes) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(shards_with_whole_experts_compute_what_one_stage_computes) {
+  for (const char* family : {"mixtral", "qwen3_moe"}) {
+    Setup setup{.tied = true, .kv_heads = 2, .lr = 1e-3, .family = family, .whole_experts = true};
+    check_all_shardings(setup);
+    setup.packed = true;
+    check_all_shardings(setup);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(shards_of_adapters_compute_what_one_stage_computes) {
   for (const std::int64_t kv_heads : {12, 2}) {
     check_all_shardings({.tied = true, .kv_heads = kv_heads, .adapts = true});

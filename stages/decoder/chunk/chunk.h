@@ -92,7 +92,7 @@ class Chunk {
   ChunkActivations activations_;
   // Buckets of each block's weights, and of those of its experts.
   std::vector<int> unit_of_block_, unit_of_experts_;
-  int unit_of_head_ = -1;           // and of the head's matrix
+  int unit_of_head_ = -1;  // and of the head's matrix
   const bool divides_gradients_;
   NodeGate* gate_ = nullptr;
   double collective_wait_s_ = 0;

@@ -34,6 +34,11 @@ struct ChunkLayers {
     return sharding.ep > 1 && !routed.empty() &&
            routed[static_cast<std::size_t>(spec.first_layer) + block];
   }
+  /// Whether each shard computes the block's experts for its own tokens.
+  bool has_whole_experts(std::size_t block) const {
+    return sharding.whole_experts && !routed.empty() &&
+           routed[static_cast<std::size_t>(spec.first_layer) + block];
+  }
   /// Whether the first layer computes with the caller's input, and not with a gathered one.
   bool reads_input() const { return !spec.embedding && !gathers_edges(); }
 

@@ -47,20 +47,27 @@ void Chunk::begin_microbatch(const ForwardCall& call, ChunkSlot& slot) const {
 
 /// Tells routers which tokens are no padding, and where they add up what they do.
 void Chunk::count_tokens(const ForwardCall& call, ChunkSlot& slot) const {
+  const Sharding& sharding = layers_.sharding;
+  const std::int64_t own = sharding.whole_experts ? slot.tokens / sharding.size : slot.tokens;
+  const std::int64_t first = sharding.whole_experts ? sharding.shard * own : 0;
   Tensor counted;
-  std::int64_t num_counted = 0;
+  std::int64_t num_counted = slot.tokens, num_own = own;
   if (slot.counted && !call.documents.real.empty()) {
+    const auto real = call.documents.real;
+    const auto of_own =
+        real.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(own));
     counted = slot.counted;
-    use_rows(counted, slot.tokens);
-    layers_.layers->ops->copy(layers_.layers->streams->forward(), host_tokens(call.documents.real),
-                              counted);
-    num_counted = std::ranges::count(call.documents.real, 1);
+    use_rows(counted, own);
+    layers_.layers->ops->copy(layers_.layers->streams->forward(), host_tokens(of_own), counted);
+    num_counted = std::max<std::int64_t>(1, std::ranges::count(real, 1));
+    num_own = std::ranges::count(of_own, 1);
   }
   for (std::size_t i = 0; i < slot.blocks.size(); ++i) {
     RoutedActivations& routed = slot.blocks[i].feed_forward.routed;
     routed.load_sum = activations_.loads[i];
     routed.choice.counted = counted;
     routed.choice.num_counted = num_counted;
+    routed.choice.num_own = num_own;
   }
 }
 

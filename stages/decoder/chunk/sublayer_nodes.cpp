@@ -54,6 +54,16 @@ void add_forward_without_output(NodeList& nodes, const Place& place) {
       .brief = true;
 }
 
+/// Of what the shards have computed, or of what their routers have done.
+void add_sum(NodeList& nodes, const Place& place) {
+  if (!place.keeps_tokens())
+    nodes.collective(
+        [place](const NodeCall& call) { return place.layer().reduce_output(place.forward(call)); });
+  else if (!place.again)
+    nodes.collective(
+        [place](const NodeCall& call) { return place.layer().sum_load(place.forward(call)); });
+}
+
 void add_forward(NodeList& nodes, const Place& place, bool without_output) {
   nodes.set_module(norm_of(place.branch), place.block);
   nodes
@@ -64,7 +74,7 @@ void add_forward(NodeList& nodes, const Place& place, bool without_output) {
       .brief = true;
   nodes.set_module(module_of(place.branch), place.block);
   const bool travels = place.exchanges_rows();
-  if (nodes.is_split() && !(travels && place.again))
+  if (nodes.is_split() && !(travels && place.again) && !place.keeps_tokens())
     nodes.collective(
         [place](const NodeCall& call) { return place.layer().gather_input(place.forward(call)); });
   if (travels) {
@@ -77,8 +87,7 @@ void add_forward(NodeList& nodes, const Place& place, bool without_output) {
     });
   }
   if (!nodes.is_divided()) return;
-  nodes.collective(
-      [place](const NodeCall& call) { return place.layer().reduce_output(place.forward(call)); });
+  add_sum(nodes, place);
   nodes
       .forward([place](const NodeCall& call) {
         place.layer().finish_output(place.forward(call));
@@ -146,14 +155,15 @@ void add_weight_gradient(NodeList& nodes, const Place& place) {
 
 void add_input_gradient(NodeList& nodes, const Place& place) {
   const bool reads = place.reads_output_gradient() && !place.form().changes_branch();
-  if (nodes.is_split()) {
+  const bool keeps_tokens = place.keeps_tokens();
+  if (nodes.is_split() && !keeps_tokens) {
     Node& gradient = nodes.gather_gradient([place](const NodeCall& call) {
       return place.layer().gather_gradient(place.backward(call));
     });
     gradient.reads_output_gradient = reads;
     gradient.with_weight_gradients = place.trained().out && !place.exchanges_rows();
   }
-  if (nodes.is_split() && place.trained().in)
+  if (nodes.is_split() && !keeps_tokens && place.trained().in)
     nodes.gather_input_again([place](const NodeCall& call) {
       return place.layer().gather_input_again(place.backward(call));
     });
@@ -164,7 +174,7 @@ void add_input_gradient(NodeList& nodes, const Place& place) {
   } else {
     add_products_gradient(nodes, place, reads);
   }
-  if (nodes.is_divided())
+  if (nodes.is_divided() && !keeps_tokens)
     nodes.reduce_gradient([place](const NodeCall& call) {
       return place.layer().reduce_gradient(place.backward(call));
     });

@@ -33,6 +33,10 @@ struct SublayerPlace {
   bool exchanges_rows() const {
     return branch == Branch::feed_forward && chunk->exchanges_rows(block);
   }
+  /// Whether shards gather no tokens for it, and sum nothing.
+  bool keeps_tokens() const {
+    return branch == Branch::feed_forward && chunk->has_whole_experts(block);
+  }
   /// Which products have weight gradients.
   AdaptedProducts trained() const {
     if (!form().has_frozen_base) return {.in = true, .out = true};

@@ -24,6 +24,7 @@ struct LayerSpec {
   std::uint64_t seed = 0;           ///< of dropout
   tensor::TensorParallel parallel{};
   tensor::ExpertParallel experts{};
+  bool whole_experts = false;  ///< Sharding::whole_experts
 
   RowSizes rows() const {
     return row_sizes(documents, micro * seq_len, row_multiple > 0 ? row_multiple : parallel.size,
@@ -62,9 +63,10 @@ struct LayerShape {
         V(vocab_rows(spec.model.vocab_size, spec.parallel.size)),
         E(spec.model.experts.count),
         K(spec.model.experts.per_token),
-        M(spec.model.experts.width / spec.parallel.size),
+        N(spec.whole_experts ? S : T),
+        M(spec.model.experts.width / (spec.whole_experts ? 1 : spec.parallel.size)),
         own_experts(E / spec.experts.size),
-        R(T * K),
+        R(N * K),
         X(R),
         dtype(spec.model.dtype) {
     if (spec.experts.size == 1) return;
@@ -84,6 +86,7 @@ struct LayerShape {
   std::int64_t V;            ///< its part of the vocabulary, padded
   std::int64_t E;            ///< experts of a layer that has some
   std::int64_t K;            ///< those of each token
+  std::int64_t N;            ///< tokens that the shard routes: all, or its own
   std::int64_t M;            ///< the shard's width of one
   std::int64_t own_experts;  ///< those that the replica has
   std::int64_t R;            ///< rows for experts, K of each token

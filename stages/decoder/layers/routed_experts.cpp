@@ -26,6 +26,8 @@ std::unique_ptr<tensor::GroupedLinear> grouped(tensor::Device& device, const Lay
 }
 
 tensor::LinearShape router_product(const LayerShape& shape, tensor::LinearShape like) {
+  if (like.row_step > 0) like.row_step = like.row_step * shape.N / shape.T;
+  if (shape.N != shape.T) like.rows = shape.N;
   like.in = shape.C;
   like.out = shape.E;
   like.dtype = like.output_dtype = DType::f32;
@@ -45,6 +47,8 @@ RoutedExperts::RoutedExperts(const LayerSpec& spec, tensor::Device& device,
           .experts = shape_.E, .chosen = shape_.K, .normalizes = spec.model.experts.normalizes},
       has_z_loss_(spec.model.experts.z_loss_coef > 0),
       is_training_(like.gradients),
+      is_whole_(spec.whole_experts),
+      parallel_(spec.parallel),
       share_(static_cast<float>(static_cast<double>(spec.micro) /
                                 static_cast<double>(spec.global_samples))),
       ops_(device.ops()),
@@ -56,7 +60,7 @@ RoutedExperts::RoutedExperts(const LayerSpec& spec, tensor::Device& device,
       host_(capacity_ > 0 && is_training_ ? std::make_unique<tensor::HostCopies>(device)
                                           : nullptr) {
   const double of_layer =
-      spec.parallel.shard > 0
+      spec.parallel.shard > 0 && !is_whole_
           ? 0
           : static_cast<double>(share_) / static_cast<double>(num_routed_layers(spec.model));
   balance_ = static_cast<float>(of_layer * spec.model.experts.aux_loss_coef *
@@ -105,16 +109,16 @@ void RoutedExperts::set_scratch(const tensor::Scratch& scratch) const {
 
 void RoutedExperts::lay_out(Arena& arena, const ActivationGroups& groups,
                             RoutedActivations& kept) const {
-  const auto& [T, K] = std::pair(shape_.T, shape_.K);
+  const auto& [N, K] = std::pair(shape_.N, shape_.K);
   if (groups.outputs) kept.hidden = arena.take(shape_.dtype, {shape_.X, shape_.M});
   if (!groups.choice) return;
   RouterChoice& choice = kept.choice;
   choice.probs = lay_out_logits(arena);
-  if (has_z_loss_) choice.lse = arena.take(DType::f32, {T});
-  choice.chosen = arena.take(DType::i32, {T, K});
-  choice.weights = arena.take(DType::f32, {T, K});
+  if (has_z_loss_) choice.lse = arena.take(DType::f32, {N});
+  choice.chosen = arena.take(DType::i32, {N, K});
+  choice.weights = arena.take(DType::f32, {N, K});
   choice.offsets = arena.take(DType::i32, {shape_.E + 1});
-  choice.row_of = arena.take(DType::i32, {T, K});
+  choice.row_of = arena.take(DType::i32, {N, K});
   choice.token_of = arena.take(DType::i32, {shape_.R});
   choice.row_weights = arena.take(DType::f32, {shape_.R});
   if (exchange_) exchange_->lay_out(arena, kept.received);
@@ -126,15 +130,16 @@ Tensor RoutedExperts::lay_out_inner(Arena& arena) const {
 }
 
 Tensor RoutedExperts::lay_out_logits(Arena& arena) const {
-  return arena.take(DType::f32, {shape_.T, shape_.E});
+  return arena.take(DType::f32, {shape_.N, shape_.E});
 }
 
 RoutedScratch RoutedExperts::lay_out_scratch(Arena& arena) const {
   RoutedScratch scratch{.rows = arena.take(shape_.dtype, {shape_.R, shape_.C}),
                         .results = arena.take(shape_.dtype, {shape_.R, shape_.C})};
   if (exchange_) exchange_->lay_out_scratch(arena, scratch);
-  if (shape_.dtype != DType::f32) scratch.wide = arena.take(DType::f32, {shape_.T, shape_.C});
+  if (shape_.dtype != DType::f32) scratch.wide = arena.take(DType::f32, {shape_.N, shape_.C});
   scratch.logits = lay_out_logits(arena);
+  if (is_whole_) scratch.zeros = arena.take(DType::f32, {shape_.E});
   return scratch;
 }
 
@@ -142,12 +147,13 @@ RoutedScratch RoutedExperts::lay_out_backward_scratch(Arena& arena) const {
   RoutedScratch scratch = lay_out_scratch(arena);
   scratch.dhidden = arena.take(shape_.dtype, {shape_.X, shape_.M});
   scratch.drow_weights = arena.take(DType::f32, {shape_.X});
-  scratch.dweights = arena.take(DType::f32, {shape_.T, shape_.K});
+  scratch.dweights = arena.take(DType::f32, {shape_.N, shape_.K});
   scratch.balance = arena.take(DType::f32, {shape_.E});
   return scratch;
 }
 
-void RoutedExperts::use_tokens(std::int64_t tokens, RoutedActivations& kept) const {
+void RoutedExperts::use_tokens(std::int64_t all_tokens, RoutedActivations& kept) const {
+  const std::int64_t tokens = routed_tokens(all_tokens);
   RouterChoice& choice = kept.choice;
   for (Tensor* x : {&choice.probs, &choice.lse, &choice.chosen, &choice.weights, &choice.row_of})
     use_rows(*x, tokens);
@@ -156,7 +162,8 @@ void RoutedExperts::use_tokens(std::int64_t tokens, RoutedActivations& kept) con
   for (Tensor* x : {&kept.inner, &kept.hidden}) use_rows(*x, tokens * shape_.K);
 }
 
-void RoutedExperts::use_tokens(std::int64_t tokens, RoutedScratch& scratch) const {
+void RoutedExperts::use_tokens(std::int64_t all_tokens, RoutedScratch& scratch) const {
+  const std::int64_t tokens = routed_tokens(all_tokens);
   for (Tensor* x : {&scratch.wide, &scratch.logits, &scratch.dweights}) use_rows(*x, tokens);
   for (Tensor* x : {&scratch.rows, &scratch.results}) use_rows(*x, tokens * shape_.K);
   if (exchange_) return;
@@ -187,7 +194,35 @@ void RoutedExperts::choose(tensor::Stream& stream, const SublayerWeights& weight
 void RoutedExperts::count(tensor::Stream& stream, const RoutedActivations& kept) const {
   const RouterChoice& choice = kept.choice;
   ops_.router_load(stream, choice.probs, choice.chosen, choice.lse, choice.counted, choice.load);
-  ops_.add_scaled(stream, choice.load, share_, kept.load_sum, kept.load_sum);
+  if (is_whole_)
+    ops_.scale(stream, choice.load,
+               static_cast<float>(choice.num_own) / static_cast<float>(choice.num_counted),
+               choice.load);
+  else
+    ops_.add_scaled(stream, choice.load, share_, kept.load_sum, kept.load_sum);
+}
+
+std::unique_ptr<tensor::Work> RoutedExperts::sum_load(tensor::Stream& stream,
+                                                      const RoutedActivations& kept) const {
+  if (!kept.load_sum) return nullptr;
+  return parallel_.groups->forward->all_reduce(stream, kept.choice.load);
+}
+
+/// The product of both means is not the sum of the shards' products.
+void RoutedExperts::add_load(tensor::Stream& stream, const RoutedActivations& kept,
+                             const RoutedScratch& scratch) const {
+  if (!kept.load_sum) return;
+  auto* const load = kept.choice.load.as<float>();
+  const auto part = [&](std::int64_t begin, const tensor::Shape& shape) {
+    return Tensor{load + begin, DType::f32, shape};
+  };
+  const std::int64_t E = shape_.E;
+  const Tensor balance = part(2 * E + 2, {1});
+  ops_.fill_zero(stream, scratch.zeros);
+  ops_.head_dots(stream, part(0, {1, E}), part(E, {1, E}), {.heads = 1, .dim = E}, scratch.zeros, 1,
+                 balance);
+  ops_.scale(stream, balance, static_cast<float>(E), balance);
+  ops_.add_scaled(stream, kept.choice.load, share_, kept.load_sum, kept.load_sum);
 }
 
 void RoutedExperts::check_capacity(tensor::Stream& stream, const RouterChoice& choice) const {
@@ -241,8 +276,7 @@ void RoutedExperts::hidden_gradient(tensor::Stream& stream, const SublayerWeight
 
 tensor::RouterLosses RoutedExperts::losses(tensor::Stream& stream, const RouterChoice& choice,
                                            const RoutedScratch& scratch) const {
-  const std::int64_t counted = choice.num_counted > 0 ? choice.num_counted : choice.probs.shape[0];
-  const float of_token = 1 / static_cast<float>(counted);
+  const float of_token = 1 / static_cast<float>(choice.num_counted);
   tensor::RouterLosses losses{.counted = choice.counted};
   if (balance_ > 0) {
     ops_.scale(stream, first(choice.load, shape_.E), balance_ * of_token, scratch.balance);

@@ -22,6 +22,10 @@ namespace troupe::stages {
 /// Of several shards each has its part of every expert's width and routes all tokens as the others
 /// do. Then y, the gradient of x and that of the router are parts of sums over the shards.
 ///
+/// Or each has all experts whole (Sharding::whole_experts), and x and y are of its own tokens,
+/// which it routes alone; then the losses of the router and what it tells take a sum over the
+/// shards, sum_load(). T stands for N where that is so.
+///
 /// If replicas share experts out, each has some of them for the tokens of all. Then the functions
 /// with collectives take the place of those of one replica; what returns Work fills what the next
 /// function reads once it is done, and the group is that of the direction.
@@ -47,9 +51,13 @@ class RoutedExperts {
   tensor::Tensor lay_out_results_gradient(Arena& arena) const;
   /// Elements of RoutedActivations::load_sum.
   std::int64_t load_size() const { return 2 * shape_.E + 3; }
+  /// How many of a microbatch's tokens the shard routes.
+  std::int64_t routed_tokens(std::int64_t tokens) const {
+    return is_whole_ ? shape_.own_tokens(tokens) : tokens;
+  }
   /// Lets what is laid out be of a microbatch of fewer tokens, or of as many as there is room for.
-  void use_tokens(std::int64_t tokens, RoutedActivations& kept) const;
-  void use_tokens(std::int64_t tokens, RoutedScratch& scratch) const;
+  void use_tokens(std::int64_t all_tokens, RoutedActivations& kept) const;
+  void use_tokens(std::int64_t all_tokens, RoutedScratch& scratch) const;
 
   // A forward of x [T, C]; each function uses what the ones before have filled.
   /// Lets the router choose, and counts its choices.
@@ -63,6 +71,12 @@ class RoutedExperts {
   void forward_output(tensor::Stream& stream, const SublayerWeights& weights,
                       const RoutedActivations& kept, const RoutedScratch& scratch,
                       const tensor::Tensor& y, const tensor::Tensor& residual) const;
+
+  /// Sums what the shards' routers have done, if each has its own tokens, and then adds it up.
+  std::unique_ptr<tensor::Work> sum_load(tensor::Stream& stream,
+                                         const RoutedActivations& kept) const;
+  void add_load(tensor::Stream& stream, const RoutedActivations& kept,
+                const RoutedScratch& scratch) const;
 
   // The same with experts of other replicas, after choose().
   using Work = ExpertExchange::Work;
@@ -143,6 +157,8 @@ class RoutedExperts {
   tensor::RouterShape router_shape_;
   bool has_z_loss_;
   bool is_training_;
+  bool is_whole_;  ///< each shard has its own tokens
+  tensor::TensorParallel parallel_;
   float share_;  ///< of a microbatch in a step's means
   /// By which the gradients of both losses of a microbatch are multiplied; 0: none, as on all
   /// shards but one, because what they give is summed.

@@ -28,8 +28,9 @@ struct RouterChoice {
   tensor::Tensor load;         // [2 E + 3]   f32  I    Ops::router_load()
   /// Which tokens of the microbatch are no padding, and how many; empty: all.
   tensor::Tensor counted;  // [T]  i32
-  std::int64_t num_counted = 0;
-  int layer = 0;  ///< of the model, for errors
+  std::int64_t num_counted = 1;
+  std::int64_t num_own = 1;  ///< how many of those that the shard routes
+  int layer = 0;             ///< of the model, for errors
 };
 
 /// How many rows travel for one microbatch in one layer, in the host's memory, with a number for
@@ -63,6 +64,7 @@ struct RoutedScratch {
   tensor::Tensor computed;   // [X, C]  act
   tensor::Tensor numbers;    // [X]     f32
   tensor::Tensor experts;    // [X, 1]  i32
+  tensor::Tensor zeros;      // [E]     f32  if shards route tokens of their own
   // Of backwards alone.
   tensor::Tensor dhidden;       // [R, m]  act
   tensor::Tensor drow_weights;  // [R]     f32

@@ -13,6 +13,7 @@ Sublayer::Sublayer(const LayerSpec& spec, tensor::Device& device, const Streams&
       form_(products.form),
       parallel_(spec.parallel),
       is_divided_(spec.parallel.size > 1),
+      has_whole_experts_(spec.whole_experts),
       ops_(device.ops()),
       streams_(streams),
       core_(std::move(core)),
@@ -74,8 +75,8 @@ void Sublayer::use_tokens(std::int64_t tokens, SublayerActivations& kept) const 
 void Sublayer::use_tokens(std::int64_t tokens, SublayerDeferred& deferred) const {
   use_rows(deferred.dx, shape_.own_tokens(tokens));
   use_rows(deferred.dbranch, shape_.own_tokens(tokens));
-  for (Tensor* x : {&deferred.dinner, &deferred.din_low, &deferred.dout_low, &deferred.dlogits})
-    use_rows(*x, tokens);
+  for (Tensor* x : {&deferred.dinner, &deferred.din_low, &deferred.dout_low}) use_rows(*x, tokens);
+  if (products_.routed) use_rows(deferred.dlogits, products_.routed->routed_tokens(tokens));
 }
 
 // --- forward
@@ -94,8 +95,8 @@ void Sublayer::forward_product(const SublayerCall& call) const {
   tensor::Stream& stream = streams_.forward();
   const SublayerActivations& kept = call.kept;
   const AdapterProduct* const adapter = products_.in_adapter.get();
+  if (call.is_routed()) return routed_product(call);
   const Tensor& x = all_tokens(kept.norm, kept.scratch.forward.input);
-  if (call.is_routed()) return routed_product(call, x);
   products_.in->product(stream, x, call.weights.packed.in, call.weights.master.in.bias,
                         adapter ? adapter->base_of(kept.product()) : kept.product());
   if (adapter)
@@ -140,7 +141,7 @@ void Sublayer::output_product(const SublayerCall& call, const Tensor& y,
 }
 
 void Sublayer::forward_output(const SublayerCall& call) const {
-  output_product(call, all_tokens(branch_of(call), call.kept.scratch.forward.output),
+  output_product(call, product_of(call),
                  fuses_residual(call.kept.dropout) ? call.kept.x : Tensor{});
   if (!is_divided_) finish_output(call);
 }
@@ -161,6 +162,9 @@ void Sublayer::add_bias(const SublayerCall& call, const Tensor& residual, const 
 }
 
 void Sublayer::finish_output(const SublayerCall& call) const {
+  if (keeps_tokens(call) && !call.again)
+    products_.routed->add_load(streams_.forward(), call.kept.routed,
+                               call.kept.scratch.routed_forward);
   tensor::Stream& stream = streams_.forward();
   const Tensor &x = call.kept.x, &y = call.out;
   const HiddenDropout& dropout = call.kept.dropout;
@@ -245,7 +249,7 @@ std::unique_ptr<tensor::Work> Sublayer::gather_gradient(const SublayerCall& call
 void Sublayer::core_gradient(const SublayerCall& call) const {
   tensor::Stream& stream = streams_.backward();
   if (call.is_routed())
-    return products_.routed->hidden_gradient(stream, call.weights, output_gradient(call),
+    return products_.routed->hidden_gradient(stream, call.weights, routed_output_gradient(call),
                                              call.kept.routed, call.kept.scratch.routed_backward);
   const Tensor& hidden = call.kept.hidden;
   const Tensor dhidden{call.kept.scratch.dhidden.data, hidden.dtype, hidden.shape};
@@ -300,8 +304,9 @@ void Sublayer::weight_gradient(const SublayerCall& call, const SublayerParameter
   if (call.is_routed())
     return products_.routed->weight_gradient(
         stream,
-        {.x = all_tokens(call.kept.norm, call.kept.scratch.backward.input),
-         .dy = output_gradient(call),
+        {.x = keeps_tokens(call) ? call.kept.norm
+                                 : all_tokens(call.kept.norm, call.kept.scratch.backward.input),
+         .dy = routed_output_gradient(call),
          .dlogits = call.deferred->dlogits,
          .dresults = call.deferred->dresults,
          .which = which},

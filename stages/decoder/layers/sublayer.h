@@ -56,6 +56,9 @@ class Sublayer {
   /// What forward_output() keeps of a sublayer whose output nobody reads again.
   void forward_kept(const SublayerCall& call) const;
 
+  /// Sums what the shards' routers have done, where each has its own tokens.
+  std::unique_ptr<tensor::Work> sum_load(const SublayerCall& call) const;
+
   // In place of forward_product() to forward_output(), and of core_gradient() and
   // input_gradient(), where rows travel to experts of other replicas. What returns Work is done
   // before the next function but for: send_rows() does not wait for send_weights(), nor
@@ -105,7 +108,16 @@ class Sublayer {
                                 tensor::Gradient which) const;
 
  private:
-  void routed_product(const SublayerCall& call, const tensor::Tensor& x) const;
+  /// Whether shards have experts whole, each for its own tokens.
+  bool keeps_tokens(const SublayerCall& call) const {
+    return has_whole_experts_ && call.is_routed();
+  }
+  /// What the last product writes, and of experts what the first one reads and the last one's
+  /// gradient.
+  const tensor::Tensor& product_of(const SublayerCall& call) const;
+  const tensor::Tensor& routed_input(const SublayerCall& call) const;
+  const tensor::Tensor& routed_output_gradient(const SublayerCall& call) const;
+  void routed_product(const SublayerCall& call) const;
   void routed_gradient(const SublayerCall& call) const;
   void add_bias(const SublayerCall& call, const tensor::Tensor& residual,
                 const tensor::Tensor& y) const;
@@ -125,6 +137,7 @@ class Sublayer {
   const SublayerForm form_;
   const tensor::TensorParallel parallel_;
   bool is_divided_;  ///< among several shards
+  bool has_whole_experts_;
   tensor::Ops& ops_;
   const Streams& streams_;
   std::unique_ptr<SublayerCore> core_;

@@ -18,7 +18,26 @@ constexpr RoutedExperts::Direction kBackward = &tensor::ExpertParallelGroups::ba
 
 }  // namespace
 
-void Sublayer::routed_product(const SublayerCall& call, const Tensor& x) const {
+const Tensor& Sublayer::product_of(const SublayerCall& call) const {
+  const Tensor& branch = branch_of(call);
+  return keeps_tokens(call) ? branch : all_tokens(branch, call.kept.scratch.forward.output);
+}
+
+const Tensor& Sublayer::routed_input(const SublayerCall& call) const {
+  const SublayerActivations& kept = call.kept;
+  return keeps_tokens(call) ? kept.norm : all_tokens(kept.norm, kept.scratch.forward.input);
+}
+
+const Tensor& Sublayer::routed_output_gradient(const SublayerCall& call) const {
+  return keeps_tokens(call) ? own_output_gradient(call) : output_gradient(call);
+}
+
+Work Sublayer::sum_load(const SublayerCall& call) const {
+  return products_.routed->sum_load(streams_.forward(), call.kept.routed);
+}
+
+void Sublayer::routed_product(const SublayerCall& call) const {
+  const Tensor& x = routed_input(call);
   tensor::Stream& stream = streams_.forward();
   const RoutedScratch& scratch = call.kept.scratch.routed_forward;
   const RoutedExperts& routed = *products_.routed;
@@ -38,7 +57,7 @@ void Sublayer::routed_gradient(const SublayerCall& call) const {
 void Sublayer::route_rows(const SublayerCall& call) const {
   tensor::Stream& stream = streams_.forward();
   const SublayerActivations& kept = call.kept;
-  const Tensor& x = all_tokens(kept.norm, kept.scratch.forward.input);
+  const Tensor& x = routed_input(call);
   products_.routed->choose(stream, call.weights, x, kept.routed, kept.scratch.routed_forward);
   products_.routed->gather_rows(stream, x, kept.routed, kept.scratch.routed_forward);
 }
@@ -77,16 +96,15 @@ Work Sublayer::return_results(const SublayerCall& call) const {
 void Sublayer::collect_output(const SublayerCall& call) const {
   const SublayerActivations& kept = call.kept;
   products_.routed->sum_results(streams_.forward(), kept.routed, kept.scratch.routed_forward,
-                                all_tokens(branch_of(call), kept.scratch.forward.output),
-                                fuses_residual(kept.dropout) ? kept.x : Tensor{});
+                                product_of(call), fuses_residual(kept.dropout) ? kept.x : Tensor{});
   if (!is_divided_) finish_output(call);
 }
 
 // --- backward
 
 void Sublayer::route_gradient(const SublayerCall& call) const {
-  products_.routed->gather_gradient(streams_.backward(), output_gradient(call), call.kept.routed,
-                                    call.kept.scratch.routed_backward);
+  products_.routed->gather_gradient(streams_.backward(), routed_output_gradient(call),
+                                    call.kept.routed, call.kept.scratch.routed_backward);
 }
 
 Work Sublayer::send_gradient(const SublayerCall& call) const {
@@ -116,9 +134,10 @@ void Sublayer::router_gradient(const SublayerCall& call) const {
 
 void Sublayer::collect_gradient(const SublayerCall& call) const {
   const SublayerScratch& scratch = call.kept.scratch;
-  products_.routed->input_gradient(streams_.backward(), call.weights, call.kept.routed,
-                                   scratch.routed_backward, call.deferred->dlogits,
-                                   all_tokens(scratch.dnorm, scratch.gathered_dnorm));
+  products_.routed->input_gradient(
+      streams_.backward(), call.weights, call.kept.routed, scratch.routed_backward,
+      call.deferred->dlogits,
+      keeps_tokens(call) ? scratch.dnorm : all_tokens(scratch.dnorm, scratch.gathered_dnorm));
 }
 
 }  // namespace troupe::stages

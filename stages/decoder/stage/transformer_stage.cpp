@@ -33,20 +33,20 @@ Layers make_layers(const StageSpec& spec, Device& device, const Lane& lane, cons
   const auto discards_any = [&](const ChunkSpec& chunk) { return discards(chunk, spec.recompute); };
   const bool recomputes = spec.training && std::ranges::any_of(spec.chunks, discards_any);
   const auto& [size, shard, sequence_parallel, ep, ep_member, whole_experts] = spec.sharding;
-  const LayerSpec layer = {
-      .model = spec.model,
-      .micro = spec.micro,
-      .lanes = spec.lanes,
-      .row_multiple = spec.row_multiple,
-      .seq_len = spec.seq_len,
-      .documents = spec.documents,
-      .global_samples = spec.global_tokens / spec.seq_len,
-      .seed = spec.seed,
-      .parallel = {.size = size,
-                   .shard = shard,
-                   .sequence_parallel = sequence_parallel,
-                   .groups = groups},
-      .experts = {.size = ep, .member = ep_member, .groups = experts, .whole = whole_experts}};
+  const LayerSpec layer = {.model = spec.model,
+                           .micro = spec.micro,
+                           .lanes = spec.lanes,
+                           .row_multiple = spec.row_multiple,
+                           .seq_len = spec.seq_len,
+                           .documents = spec.documents,
+                           .global_samples = spec.global_tokens / spec.seq_len,
+                           .seed = spec.seed,
+                           .parallel = {.size = size,
+                                        .shard = shard,
+                                        .sequence_parallel = sequence_parallel,
+                                        .groups = groups},
+                           .experts = {.size = ep, .member = ep_member, .groups = experts},
+                           .whole_experts = whole_experts};
   LayerSpec layer_again = layer;
   layer_again.parallel.groups = again.groups;
   return {
