@@ -97,11 +97,14 @@ void check_stage_tables(const Manifest& m) {
     m.fail(m->stages, "mesh.pp = {} but there are {}; give one for each stage", m->mesh.pp,
            schedules::counted(std::ssize(m->stages), "[[stage]] table"));
   const auto names = m.key_of(m->cluster.device.kind).member.choices;
-  for (std::size_t stage = 0; stage < m->stages.size(); ++stage)
-    if (const std::string& own = m->stages[stage].device;
-        !own.empty() && std::ranges::find(names, own) == names.end())
-      m.fail(m->stages, "[[stage]] {} has device = '{}'; did you mean '{}'? It is one of {}", stage,
-             own, nearest(own, names), quoted_list(names));
+  for (std::size_t stage = 0; stage < m->stages.size(); ++stage) {
+    const std::string& own = m->stages[stage].device;
+    if (own.empty() || std::ranges::find(names, own) != names.end()) continue;
+    if (const auto synonym = value_synonym("cluster", "device", own); !synonym.empty())
+      m.fail(m->stages, "[[stage]] {}: {}", stage, synonym);
+    m.fail(m->stages, "[[stage]] {} has device = '{}'; did you mean '{}'? It is one of {}", stage,
+           own, nearest(own, names), quoted_list(names));
+  }
 }
 
 /// Hosts that are given with the command are known later (place_ranks()).

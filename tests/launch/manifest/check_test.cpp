@@ -313,6 +313,7 @@ BOOST_AUTO_TEST_CASE(stages_name_hosts_of_the_cluster) {
   refused_stage("{hosts=-1}", {"stage.hosts", "at least 0"});
   refused_stage("{hosts=\"n[2\"}", {"[[stage]] 1", "brackets"});
   refused_stage("{device=\"cudo\"}", {"[[stage]] 1", "'cudo'", "did you mean 'cuda'"});
+  refused_stage("{device=\"gpu\"}", {"[[stage]] 1", "gpu is device = 'cuda' here"});
 }
 
 BOOST_AUTO_TEST_SUITE_END()
