@@ -91,6 +91,28 @@ BOOST_AUTO_TEST_CASE(a_gradient_changes_in_the_nodes_that_name_it_alone) {
     }
 }
 
+// Else its slot is taken for ever.
+BOOST_AUTO_TEST_CASE(a_backward_lets_the_gradient_that_it_receives_go_once) {
+  const auto device = make_test_device();
+  std::vector<stages::ModelConfig> all = models();
+  for (const stages::ModelConfig& model : models()) all.push_back(with_adapter(model));
+  all.push_back(with_adapter(models().front(), 0, {"o_proj"}));
+  for (const stages::ModelConfig& model : all)
+    for (const std::vector<int>& layers : {std::vector{0, 2, 0}, {1, 0, 1}}) {
+      Pipeline pipeline({.model = model, .layers_of_chunk = layers, .stage_of_chunk = {0, 1, 2}},
+                        *device, 5);
+      for (const auto& stage : pipeline.stages()) {
+        const auto times = [&](Pass pass) {
+          return std::ranges::count_if(stage->nodes(0, pass),
+                                       &stages::NodeEffects::output_gradient);
+        };
+        const int expected = stage == pipeline.stages().back() ? 0 : 1;
+        BOOST_TEST(times(Pass::backward) == expected);
+        BOOST_TEST(times(Pass::input_gradient) + times(Pass::weight_gradient) == expected);
+      }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(both_uses_of_a_tied_matrix_name_it) {
   const auto device = make_test_device();
   for (const stages::ModelConfig& model : models()) {
