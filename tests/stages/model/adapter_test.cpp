@@ -107,6 +107,20 @@ BOOST_AUTO_TEST_CASE(a_fused_tensor_is_one_target) {
   BOOST_TEST((tensors[1].shape == Shape{64, 3}));
 }
 
+BOOST_AUTO_TEST_CASE(the_rows_of_b_lie_in_turns_where_those_of_the_tensor_do) {
+  const ModelConfig model = with_adapter(small_of(ModelKind::internlm2), 0, {"wqkv"});
+  const auto all = parameters_by_name(model);
+  const std::string module = "model.layers.1.attention.wqkv.";
+  for (const char* part : {"q", "k", "v"}) {
+    const StoredAs& weight = all.at(module + part + ".weight").stored;
+    const StoredAs& b = all.at("base_model.model." + module + "lora_B." + part + ".weight").stored;
+    BOOST_TEST(b.turn_rows == weight.turn_rows);
+    BOOST_TEST(b.turn_stride == weight.turn_stride);
+    BOOST_TEST(b.first_row == weight.first_row);
+    BOOST_TEST(b.turn_rows > 0);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(files_hold_those_of_gpt2_as_pytorchs_linears) {
   const ModelConfig model = with_adapter(small_of(ModelKind::gpt2), 0, {"c_attn", "c_proj"});
   std::vector<std::string> names;
