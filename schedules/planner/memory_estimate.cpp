@@ -11,14 +11,15 @@ constexpr double kFixedBytes = 600.0 * (1 << 20);
 /// Logits of the head are in memory by parts of this size, and their gradients.
 constexpr double kLogitsBytes = 256.0 * (1 << 20);
 
-double state_bytes(const Work& work, double parameters) {
+/// `parameters` are those that a replica computes with, `all` those that all of them have: what
+/// they divide is these, because experts that replicas share out are divided among fewer of them.
+double state_bytes(const Work& work, double parameters, double all) {
   using Division = Work::Division;
-  const double replicas = std::max(1, work.dp / work.instances);
-  const auto divided = [&](bool is) { return is ? replicas : 1; };
-  const double weights = 4 / divided(work.division == Division::optim_grads_params);
-  const double gradients = 4 / divided(work.reduces_every_microbatch);
-  const double moments = 8 / divided(work.division != Division::none);
-  return parameters * (weights + gradients + moments + work.element_bytes);
+  const double slice = all / std::max(1, work.dp / work.instances);
+  const auto kept = [&](bool is_divided) { return is_divided ? slice : parameters; };
+  return 4 * kept(work.division == Division::optim_grads_params) +
+         4 * kept(work.reduces_every_microbatch) + 8 * kept(work.division != Division::none) +
+         work.element_bytes * parameters;
 }
 
 /// What the forward of one microbatch keeps of a layer.
@@ -58,13 +59,16 @@ double held_chunks(const Work& work, int chunks, Held held, int stage) {
 
 double estimate_memory(const Work& work, const std::vector<int>& layers, int chunks, Held held) {
   const std::vector<ChunkWork> all = chunks_of(layers);
+  Work alone = work;
+  alone.ep = 1;
   double most = 0;
   for (const int stage : {0, work.pp - 1}) {
-    double parameters = 0, kept = 0;
+    double parameters = 0, parameters_of_all = 0, kept = 0;
     int last = 0;
     for (auto i = static_cast<std::size_t>(stage); i < all.size();
          i += static_cast<std::size_t>(work.pp)) {
       parameters += parameters_of(work, all[i]);
+      parameters_of_all += parameters_of(alone, all[i]);
       kept += all[i].layers * layer_bytes(work, work.recompute);
       last = all[i].layers;
     }
@@ -72,7 +76,7 @@ double estimate_memory(const Work& work, const std::vector<int>& layers, int chu
     const double boundary = layer_bytes(work, Work::Recompute::full);
     const double scratch = last > 0 ? 1.5 * layer_bytes(work, Work::Recompute::none) : 0;
     const double logits = all.back().head && stage == work.pp - 1 ? kLogitsBytes : 0;
-    most = std::max(most, state_bytes(work, parameters) + scratch + logits +
+    most = std::max(most, state_bytes(work, parameters, parameters_of_all) + scratch + logits +
                               held_chunks(work, chunks, held, stage) * (of_chunk + boundary));
   }
   return most + kFixedBytes;

@@ -77,6 +77,27 @@ BOOST_AUTO_TEST_CASE(experts_compute_what_is_chosen_and_hold_all) {
   BOOST_TEST(run.on(machine()).step_s > without);
 }
 
+/// Moments that all replicas divide are as many, whoever computes with which experts.
+BOOST_AUTO_TEST_CASE(replicas_that_share_experts_out_keep_slices_of_the_same_size) {
+  PlannedRun run = llama();
+  Work& work = run.work;
+  work.routed_layers = work.layers;
+  work.experts = 8;
+  work.chosen_experts = 2;
+  work.expert_width = work.feed_forward / 2;
+  work.dp = 4;
+  work.division = Work::Division::optim_grads;
+  work.micro = work.seq_len = 1;  // next to no activations
+  const auto bytes = [&] { return estimate_memory(work, run.layers(), 1, Held::one_f_one_b); };
+  const double all = bytes();
+  work.ep = 4;
+  // Weights, gradients and packed weights of three quarters of a stage's experts.
+  const double experts = 8.0 * 3 * 8192 * static_cast<double>(work.expert_width);
+  const double layers = run.layers().front();
+  const double gone = 0.75 * experts * layers / work.tp * (4 + 4 + work.element_bytes);
+  BOOST_TEST(all - bytes() == gone, boost::test_tools::tolerance(1e-3));
+}
+
 /// Tables of equal widths are the plain mesh but for the order of additions.
 BOOST_AUTO_TEST_CASE(stages_of_equal_width_take_what_the_mesh_does) {
   PlannedRun run = llama();
