@@ -30,7 +30,7 @@ constexpr std::array kRankSigns{RankSign{U'\u25cb', Look::soft},     // an empty
                                 RankSign{U'\u00d7', Look::bad}};     // a cross
 
 /// What names of ranks tell.
-struct Names {
+struct RankNames {
   bool shards = false;
   bool hosts = false;
 };
@@ -52,7 +52,7 @@ std::string doing_within(const RankNow& rank, int columns) {
 }
 
 /// The rank's name, with its place in the mesh and its host, if they are told, as far as they fit.
-std::string name_within(const RankNow& rank, const Names& names, int columns) {
+std::string name_within(const RankNow& rank, const RankNames& names, int columns) {
   const std::string name = fmt::format("rank {}", rank.rank);
   const std::string host = names.hosts ? " on " + rank.host : "";
   for (const std::string& all : {name + ": " + place_text(rank, names.shards) + host, name + host})
@@ -80,7 +80,7 @@ void draw_frame(Canvas& box, Style style) {
 }
 
 /// A rank with a frame: name, busy share, what it does, memory.
-void draw_framed(Canvas box, const RankNow& rank, const Names& names) {
+void draw_framed(Canvas box, const RankNow& rank, const RankNames& names) {
   const RankSign& sign = sign_of(rank);
   draw_frame(box, {.look = sign.look});
   box.put(2, 0, {.glyph = sign.mark, .style = {.look = sign.look, .bold = true}});
@@ -99,7 +99,7 @@ void draw_framed(Canvas box, const RankNow& rank, const Names& names) {
 }
 
 /// A rank in few lines: what fits of the same.
-void draw_plain(Canvas box, const RankNow& rank, const Names& names) {
+void draw_plain(Canvas box, const RankNow& rank, const RankNames& names) {
   const RankSign& sign = sign_of(rank);
   const std::string number = std::to_string(rank.rank);
   const int room = box.width() - kBusyText - 3;
@@ -164,7 +164,7 @@ void draw_arrow(Canvas arrow, const RunNow& run, const StageRanks& left, const S
   if (wait >= kNoticedWait) line(3, fmt::format("{:.0f} % waited", 100 * wait), Look::waiting);
 }
 
-void draw_rank(const Canvas& box, const RankNow& rank, const Names& names) {
+void draw_rank(const Canvas& box, const RankNow& rank, const RankNames& names) {
   if (box.height() >= kFramedRows && box.width() >= kFramedColumns)
     draw_framed(box, rank, names);
   else

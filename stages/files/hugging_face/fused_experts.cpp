@@ -17,17 +17,17 @@ constexpr std::string_view kComputed = ".mlp.";  // the module's name in transfo
 constexpr std::string_view kGateUp = ".experts.gate_up_proj", kDown = ".experts.down_proj";
 
 /// How files name the matrices of an expert, and the module that has them.
-struct Names {
+struct ExpertNames {
   std::string_view module;
   const char *gate, *up, *down;
 };
-Names names_of(ModelKind kind) {
+ExpertNames names_of(ModelKind kind) {
   if (kind == ModelKind::mixtral) return {".block_sparse_moe.", "w1", "w3", "w2"};
   return {kComputed, "gate_proj", "up_proj", "down_proj"};
 }
 
 /// The name with the module's name in files.
-std::string as_in_files(std::string name, const Names& names) {
+std::string as_in_files(std::string name, const ExpertNames& names) {
   if (const auto at = name.find(kComputed); at != std::string::npos)
     name.replace(at, kComputed.size(), names.module);
   return name;
@@ -73,7 +73,7 @@ class Splitter {
 
 TensorMap split_experts(TensorMap found, const ModelConfig& model, std::list<TensorEntry>& parts) {
   if (!traits_of(model.kind).has_experts) return found;
-  const Names names = names_of(model.kind);
+  const ExpertNames names = names_of(model.kind);
   const std::int64_t width = model.experts.width, hidden = model.hidden_size;
   TensorMap map;
   Splitter splitter(model, map, parts);

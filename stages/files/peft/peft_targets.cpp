@@ -15,13 +15,13 @@ namespace troupe::stages {
 namespace {
 
 using nlohmann::json;
-using Names = std::set<std::string>;
+using ModuleNames = std::set<std::string>;
 
 constexpr std::string_view kAllLinear = "all-linear";
 
 /// Whole names of modules with a matrix, and which of them lie outside the layers.
 struct Modules {
-  Names all, outside;
+  ModuleNames all, outside;
 };
 Modules modules_of(const ModelConfig& model) {
   Modules modules;
@@ -73,7 +73,7 @@ std::vector<std::string> chosen_targets(const json& target_modules, const ModelC
   if (target_modules == kAllLinear) return adapter_targets(model);
   const auto is_chosen = choice_of(target_modules);
   const Modules modules = modules_of(model);
-  Names last_names;
+  ModuleNames last_names;
   for (const std::string& name : modules.all)
     if (is_chosen(name)) {
       if (modules.outside.contains(name))
