@@ -135,7 +135,7 @@ void Chunk::begin_step() {
   collective_wait_s_ = 0;
   std::ranges::fill(has_gradient_, false);
   if (activations_.all_loads)
-    layers_.layers->ops->fill_zero(layers_.layers->streams->backward(), activations_.all_loads);
+    layers_.layers->ops->fill_zero(layers_.layers->streams->forward(), activations_.all_loads);
 }
 
 void Chunk::complete_gradients() {
