@@ -135,7 +135,8 @@ BOOST_AUTO_TEST_CASE(a_layout_found_for_mesh_auto_keeps_what_the_manifest_gives)
   BOOST_TEST(!read->auto_mesh);
   BOOST_TEST((read->mesh == chosen->mesh));
   // Else a search may change them.
-  const auto& best = launch::search(free, machine, 8, 1).layouts.front().layout;
+  const launch::SearchResult other = launch::search(free, machine, 8, 1);
+  const auto& best = other.layouts.front().layout;
   BOOST_TEST((best.micro != 2 || best.recompute != stages::Recompute::Mode::full));
 }
 
